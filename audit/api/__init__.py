@@ -219,11 +219,11 @@ def _named(options: type) -> Callable[[Function], Function]:
 
     def with_names(function: Function) -> Function:
         names = get_type_hints(options)
-        own = [
+        parameters = [
             Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in names.items()
         ]
         more = Parameter("options", Parameter.VAR_KEYWORD)
-        function.__signature__ = signature(function).replace(parameters=[*own, more])  # type: ignore[attr-defined]
+        function.__signature__ = signature(function).replace(parameters=[*parameters, more])  # type: ignore[attr-defined]
         return function
 
     return with_names
@@ -542,11 +542,11 @@ def import_logs(
     refusal = io.StringIO()
     try:
         with contextlib.redirect_stderr(refusal):
-            asked = tree(words).parse_args(words)
+            arguments = tree(words).parse_args(words)
     except SystemExit:
         raise UsageError(refusal.getvalue().strip().rpartition("error: ")[2]) from None
     with contextlib.redirect_stdout(sys.stderr):
-        asked.run(asked)
+        arguments.run(arguments)
     return load(out)
 
 
@@ -561,7 +561,7 @@ def _option(name: str, value: Any) -> list[str]:
     if value is True:
         return [flag]
     if isinstance(value, Mapping):
-        return [flag, ",".join(f"{key}={one}" for key, one in value.items())]
+        return [flag, ",".join(f"{key}={item}" for key, item in value.items())]
     if isinstance(value, Sequence) and not isinstance(value, str):
         if not value:
             raise ConfigError(
@@ -589,10 +589,10 @@ def gate(run_dir: Path | str, *, trust_report: bool = False) -> Ruling:
         The decision with its exit code. If there is no verdict to decide by, `problem` states the
         reason.
     """
-    from audit.commands.again import verdict_again
+    from audit.commands.again import recomputed_verdict
     from audit.governance.ruling import rule_run
 
-    return rule_run(Path(run_dir), None if trust_report else verdict_again)
+    return rule_run(Path(run_dir), None if trust_report else recomputed_verdict)
 
 
 def compare(

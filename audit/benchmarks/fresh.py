@@ -205,7 +205,7 @@ def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
     return _first(date) if newer else None
 
 
-def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
+def families_of(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
     """Map the name of each model in a manifest to its family. Models of unknown family are left
     out."""
     families = {name: origin.get("family") for name, origin in origins.items()}
@@ -386,10 +386,10 @@ def check_fresh(benchmark: Iterable[Item], fresh: Iterable[Item], names: tuple[s
         If the two sets share an item.
     """
     if shared := shared_items(benchmark, fresh):
-        ours, theirs = shared[0]
+        published, held_out = shared[0]
         raise ConfigError(
             f"{len(shared)} items of {names[1]} have the same text as an item of {names[0]}, such "
-            f"as {theirs} and {ours}. Remove them from control_benchmark."
+            f"as {held_out} and {published}. Remove them from control_benchmark."
         )
 
 

@@ -150,11 +150,11 @@ def without_contradictions(items: Iterable[Item]) -> Items:
     for content, item in contents:
         keys.setdefault(content, set()).add(item.key)
     excluded = frozenset(item.id for content, item in contents if len(keys[content]) > 1)
-    kept = []
+    consistent = []
     for _, item in contents:
         if item.id not in excluded:
-            kept.append(item)
-    return Items(tuple(kept), excluded)
+            consistent.append(item)
+    return Items(tuple(consistent), excluded)
 
 
 def bbq(row: RawRow, context: RowContext) -> Item:

@@ -185,7 +185,7 @@ class Benchmark:
                 seen[subject] += 1
                 if (wanted and subject not in wanted) or not _in_dates(row, self.config, where):
                     continue
-                if format_.kept is not None and not format_.kept(row):
+                if format_.row_filter is not None and not format_.row_filter(row):
                     continue
                 yield where, row, RowContext(self.config, subject, number, scored)
         if not seen:

@@ -402,20 +402,20 @@ def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> Suffi
     """
     whole = value if run.isdigit() else None
     for pattern, read in _SUFFIXES:
-        if found := pattern.match(text, end):
-            return read(value, whole, found), found.end(), False
-    if found := _ATTACHED.match(text, end):
-        return _with_letters(text, run, found, value)
-    if found := _HALF.match(text, end):
-        return (None if whole is None else whole + Fraction(1, 2)), found.end(), False
+        if match := pattern.match(text, end):
+            return read(value, whole, match), match.end(), False
+    if match := _ATTACHED.match(text, end):
+        return _with_letters(text, run, match, value)
+    if match := _HALF.match(text, end):
+        return (None if whole is None else whole + Fraction(1, 2)), match.end(), False
     if (
-        (found := _WORD_AFTER.match(text, end))
-        and len(found[1]) > 2
-        and found[1].lower() in _MAGNITUDES
+        (match := _WORD_AFTER.match(text, end))
+        and len(match[1]) > 2
+        and match[1].lower() in _MAGNITUDES
     ):
-        more = _GOES_ON.match(text[found.end() :][:12])
-        times: int = 10 ** _MAGNITUDES[found[1].lower()]
-        return (None if value is None or more else value * times), found.end(), False
+        more = _GOES_ON.match(text[match.end() :][:12])
+        times: int = 10 ** _MAGNITUDES[match[1].lower()]
+        return (None if value is None or more else value * times), match.end(), False
     return value, end, False
 
 
@@ -424,22 +424,22 @@ _GOES_ON = re.compile(r" and (?:a|\d)|[ ,]{1,2}\d| (?:hundred|thousand|million|b
 
 
 def _scientific(
-    value: Fraction | None, _: Fraction | None, found: re.Match[str]
+    value: Fraction | None, _: Fraction | None, match: re.Match[str]
 ) -> Fraction | None:
-    return _times_power(value, Fraction(10), found[1] or found[2])
+    return _times_power(value, Fraction(10), match[1] or match[2])
 
 
-def _power(value: Fraction | None, whole: Fraction | None, found: re.Match[str]) -> Fraction | None:
-    return _times_power(None if whole is None else Fraction(1), value or Fraction(0), found[1])
+def _power(value: Fraction | None, whole: Fraction | None, match: re.Match[str]) -> Fraction | None:
+    return _times_power(None if whole is None else Fraction(1), value or Fraction(0), match[1])
 
 
-def _over(_: Fraction | None, whole: Fraction | None, found: re.Match[str]) -> Fraction | None:
-    return whole / int(found[1]) if whole is not None and int(found[1]) else None
+def _over(_: Fraction | None, whole: Fraction | None, match: re.Match[str]) -> Fraction | None:
+    return whole / int(match[1]) if whole is not None and int(match[1]) else None
 
 
-def _mixed(_: Fraction | None, whole: Fraction | None, found: re.Match[str]) -> Fraction | None:
+def _mixed(_: Fraction | None, whole: Fraction | None, match: re.Match[str]) -> Fraction | None:
     """Return the sum of a whole number and a proper fraction; None if the fraction is improper."""
-    top, bottom = int(found[1]), int(found[2])
+    top, bottom = int(match[1]), int(match[2])
     return whole + Fraction(top, bottom) if whole is not None and 0 < top < bottom else None
 
 
@@ -448,8 +448,8 @@ def _mixed(_: Fraction | None, whole: Fraction | None, found: re.Match[str]) -> 
 _SUFFIXES = ((_SCIENTIFIC, _scientific), (_EXPONENT, _power), (_SLASHED, _over), (_MIXED, _mixed))
 
 
-def _with_letters(text: str, run: str, found: re.Match[str], value: Fraction | None) -> Suffixed:
-    letters, end = found[0], found.end()
+def _with_letters(text: str, run: str, match: re.Match[str], value: Fraction | None) -> Suffixed:
+    letters, end = match[0], match.end()
     if letters.lower() in _ORDINALS and run.isdigit():
         return None, end, True
     if letters in _MAGNITUDES:

@@ -33,7 +33,7 @@ class Format:
     answerable : bool
         True if a model can be asked the questions. If False, the options are names of responses
         (refuses, hate), or sentences to compare.
-    kept : callable or None
+    row_filter : callable or None
         Function that returns True for a row whose question can be asked; other rows are left out.
         None keeps all rows.
     """
@@ -44,7 +44,7 @@ class Format:
     csv_header: bool = True
     reading: Reading | None = None
     answerable: bool = True
-    kept: Callable[[RawRow], bool] | None = None
+    row_filter: Callable[[RawRow], bool] | None = None
 
 
 FORMATS: dict[str, Format] = {
@@ -69,7 +69,7 @@ FORMATS: dict[str, Format] = {
         (".parquet", ".jsonl"),
         subject_field="level",
         reading=Reading.NUMBER,
-        kept=rows.ends_in_number,
+        row_filter=rows.ends_in_number,
     ),
     "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")),
     "elementary": Format(rows.elementary, (".jsonl",)),

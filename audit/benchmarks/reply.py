@@ -345,11 +345,11 @@ def _of_words(
             else None
         )
     cut = _REASONS.search(clause)
-    kept = clause[: cut.start()] if cut and re.search(r"\d", clause[: cut.start()]) else clause
+    claim = clause[: cut.start()] if cut and re.search(r"\d", clause[: cut.start()]) else clause
     # In "(18) (in 3 steps)" the first bracket is the answer.
-    bare = kept[:1] + _without_asides(kept[1:])
-    kept = bare if re.search(r"\d", bare) else kept
-    body = _right_side(kept)
+    bare = claim[:1] + _without_asides(claim[1:])
+    claim = bare if re.search(r"\d", bare) else claim
+    body = _right_side(claim)
     return _Declared(
         match.start(),
         start + len(clause),
@@ -436,13 +436,13 @@ def _to_last_number(sentences: list[str]) -> list[str]:
 
     The result is empty if the following text is long, doubts the number or continues the solution.
     """
-    kept = len(sentences)
-    while kept and not re.search(r"\d", sentences[kept - 1]):
-        kept -= 1
-    after = sentences[kept:]
+    end = len(sentences)
+    while end and not re.search(r"\d", sentences[end - 1]):
+        end -= 1
+    after = sentences[end:]
     unsure = (_NUMBER_WORD, _DOUBTS, _PLANS, _SPEAKER)
     doubtful = any(pattern.search(sentence) for sentence in after for pattern in unsure)
-    return [] if doubtful or len(after) > 2 else sentences[:kept]
+    return [] if doubtful or len(after) > 2 else sentences[:end]
 
 
 def _beside_another(sentences: list[str]) -> bool:
@@ -452,10 +452,10 @@ def _beside_another(sentences: list[str]) -> bool:
         return False
     alone = re.search("[A-Za-z]", last) is None
     earlier = []
-    for one in sentences[:-1]:
-        if re.search(r"\d", one):
-            earlier.append(one)
-    return any(not alone or re.search("[A-Za-z]", one) is None for one in earlier)
+    for sentence in sentences[:-1]:
+        if re.search(r"\d", sentence):
+            earlier.append(sentence)
+    return any(not alone or re.search("[A-Za-z]", sentence) is None for sentence in earlier)
 
 
 def _without_asides(text: str) -> str:
@@ -487,20 +487,20 @@ def _concluded(sentence: str, mark: str | None) -> Written | None:
     if _GROUND.match(sentence):
         return None
     parts = _CONCLUDES.split(sentence)
-    kept = parts[-1] if re.search(r"\d", parts[-1]) else sentence
-    cut = re.search(r",? (?:because|since)\b|, (?:as|matching|where|which)\b", kept)
-    if cut and re.search(r"\d", kept[: cut.start()]):
-        if "=" in kept[cut.start() :] and "=" not in kept[: cut.start()]:
+    claim = parts[-1] if re.search(r"\d", parts[-1]) else sentence
+    cut = re.search(r",? (?:because|since)\b|, (?:as|matching|where|which)\b", claim)
+    if cut and re.search(r"\d", claim[: cut.start()]):
+        if "=" in claim[cut.start() :] and "=" not in claim[: cut.start()]:
             return None
-        kept = kept[: cut.start()]
-    left, equals, _ = kept.rpartition("=")
-    right = _signed(kept.rpartition("=")[2])
+        claim = claim[: cut.start()]
+    left, equals, _ = claim.rpartition("=")
+    right = _signed(claim.rpartition("=")[2])
     number = _one_of(right, list(numbers_in(right, mark)))
     if number is None or number.value is None:
         return None
     if not equals:
-        aside = _BESIDE.search(kept[: number.start])
-        return None if aside or _PLANS.search(kept) else number
+        aside = _BESIDE.search(claim[: number.start])
+        return None if aside or _PLANS.search(claim) else number
     return number if _is_chain(left, number.value, mark) else None
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # Most commands do not need these modules.
     from audit.judging.together import Document
 
 
-def verdict_again(folder: Path, read: Document) -> tuple[Document | None, str]:
+def recomputed_verdict(folder: Path, read: Document) -> tuple[Document | None, str]:
     """Recompute the verdict of a run from its answers (`audit.governance.recompute`).
 
     Parameters
@@ -39,7 +39,7 @@ def verdict_again(folder: Path, read: Document) -> tuple[Document | None, str]:
     """
     from audit.governance import recompute
 
-    return recompute.verdict_again(folder, read, suite_section)
+    return recompute.recomputed_verdict(folder, read, suite_section)
 
 
 def suite_section(folder: Path) -> Callable[[Mapping[str, AuditVerdict[Any]]], dict[str, Any]]:

@@ -106,9 +106,9 @@ def _setting(setting: SettingChange) -> str:
 
 def _lasting(change: LastingChange) -> str:
     """Return a line with the change of the score under one condition and at the baseline."""
-    from audit.registry.comparison import told_share
+    from audit.registry.comparison import remaining_share
 
-    f, share = change.found, told_share(change.found)
+    f, share = change.found, remaining_share(change.found)
     part = ""
     if share:
         part = f", {percent(share[0])} of it ({percent(share[1])} to {percent(share[2])})"

@@ -90,12 +90,12 @@ def sides(verdict: RunVerdict) -> tuple[Side, Side]:
     both = []
     for name in (TAUGHT, BEFORE):
         cell, result = cells[name]
-        if cell.tested[1] is None or result.without.found is None:
+        if cell.tested[1] is None or result.without.estimate is None:
             raise DataError(
                 f"The score without memory cannot be computed from the shipped answers of {name}. "
                 "Reinstall the package."
             )
-        interval = result.without.found.without
+        interval = result.without.estimate.without
         limits = (interval.estimate, interval.low, interval.high)
         others = tuple(float(np.nanmean(reference.score)) for reference, _ in cell.references)
         exam, held_out = cell.scores

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.commands.again import add_decision_arguments, registry_check, verdict_again
+from audit.commands.again import add_decision_arguments, recomputed_verdict, registry_check
 from audit.core.aliases import named
 from audit.core.errors import UsageError
 from audit.core.exits import lines
@@ -87,7 +87,7 @@ def run(arguments: Namespace, now: datetime | None = None) -> int:
 
     now = now or datetime.now(UTC)
     run_dir = run_folder(arguments.run_dir)
-    recompute = None if arguments.trust_report else verdict_again
+    recompute = None if arguments.trust_report else recomputed_verdict
     ruling = ruling_with_decisions(
         run_dir,
         arguments.keys,

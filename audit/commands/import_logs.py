@@ -540,14 +540,14 @@ def _take_sets(
     files: list[dict[str, Any]] = []
     origins: dict[str, Origin] = {}
     for word in [word for word in arguments.references if word.startswith(PREFIX)]:
-        taken = take_set(
+        chosen = take_set(
             word.removeprefix(PREFIX), arguments.family, arguments.benchmark, held_out or "", before
         )
-        joined.add(word, taken.outcomes)
-        files.append(taken.about)
+        joined.add(word, chosen.outcomes)
+        files.append(chosen.about)
         place = arguments.references.index(word)
-        arguments.references[place : place + 1] = taken.models
-        origins |= taken.models
+        arguments.references[place : place + 1] = chosen.models
+        origins |= chosen.models
     return files, origins
 
 

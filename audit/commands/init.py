@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     answers = {key: str(getattr(arguments, key)).strip() for key in _OPTIONS}
     if not arguments.yes:
-        answers |= _asked(answers)
+        answers |= _settings(answers)
     if not answers["model"] and not answers["endpoint"]:
         raise UsageError(
             "The model is missing. Expected a name or an endpoint. Example: audit init --yes "
@@ -97,7 +97,7 @@ def _next_plan(values: Mapping[str, object]) -> str:
     return " ".join(["audit plan audit=memory", *words])
 
 
-def _asked(given: dict[str, str]) -> dict[str, str]:
+def _settings(given: dict[str, str]) -> dict[str, str]:
     """Return the settings of the options, and the settings that a person typed at prompts.
 
     Raises UsageError if the input ends before all prompts are answered.

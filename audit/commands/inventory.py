@@ -92,7 +92,7 @@ def _month(date: str) -> int:
 
 
 def exposure(
-    name: str, about: Mapping[str, object], model: str, released: str | None, found: str
+    name: str, about: Mapping[str, object], model: str, released: str | None, search_result: str
 ) -> Exposure:
     """Conclude from the dates whether a model could have read a benchmark.
 
@@ -106,7 +106,7 @@ def exposure(
         The model, or "".
     released : str or None
         The release date of the model.
-    found : str
+    search_result : str
         The result of an index search, or "".
 
     Returns
@@ -136,7 +136,9 @@ def exposure(
         about.get("hub") or about.get("url") or about.get("path") or "ships with this program"
     )
     newer = months is not None and months < 0
-    return Exposure(name, published, where, found, model, months, says, "" if newer else words)
+    return Exposure(
+        name, published, where, search_result, model, months, says, "" if newer else words
+    )
 
 
 def found_in(path: Path) -> dict[str, str]:
@@ -205,12 +207,12 @@ def run(arguments: Namespace) -> int:
     for benchmark, suite_model in _pairs(arguments.suites):
         for model in list(filter(None, (suite_model, *arguments.model))) or [""]:
             pairs[benchmark, model] = None
-    found = found_in(arguments.found) if arguments.found else {}
+    search_results = found_in(arguments.found) if arguments.found else {}
     rows = []
     for benchmark, model in pairs:
         about = load_group("benchmark", benchmark)
         date = released.get(model)
-        rows.append(exposure(benchmark, about, model, date, found.get(benchmark, "")))
+        rows.append(exposure(benchmark, about, model, date, search_results.get(benchmark, "")))
     rows.sort(key=lambda row: (not row.found, -(row.months or 0)))
     if arguments.json:
         print(json.dumps(list(map(asdict, rows)), indent=1))

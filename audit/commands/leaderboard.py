@@ -210,15 +210,15 @@ def _references(
     from audit.benchmarks.fresh import has_newer, is_newer
 
     origin = origins[model]
-    kept = []
+    other_families = []
     for name in others:
         same_family = origin.family and origin.family == origins[name].family
         if name != model and not same_family:
-            kept.append(name)
+            other_families.append(name)
     if date is None or origin.released is None or not has_newer(date, origin.released):
-        return kept
+        return other_families
     older = []
-    for name in kept:
+    for name in other_families:
         released = origins[name].released
         if released is None or is_newer(date, released):
             older.append(name)

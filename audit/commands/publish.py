@@ -69,8 +69,11 @@ def run(arguments: Namespace) -> int:
         "order": places,
         "options": [item.options for item in items],
     }
-    file, kept = arguments.out / f"{config.name}.jsonl", arguments.out / f"{config.name}.order.json"
-    existing = [str(path) for path in (file, kept) if path.exists()]
+    file, order_file = (
+        arguments.out / f"{config.name}.jsonl",
+        arguments.out / f"{config.name}.order.json",
+    )
+    existing = [str(path) for path in (file, order_file) if path.exists()]
     if existing:
         raise ConfigError(
             f"{', '.join(existing)} exists. Expected a new file, because an order is drawn only once. "
@@ -78,13 +81,13 @@ def run(arguments: Namespace) -> int:
         )
     make_folder(arguments.out)
     write_file(file, published.encode())
-    write_file(kept, json.dumps(record, ensure_ascii=False).encode())
-    kept.chmod(0o600)
+    write_file(order_file, json.dumps(record, ensure_ascii=False).encode())
+    order_file.chmod(0o600)
     columns = "benchmark.id_column=id benchmark.answer_as=index"
     if grouped:
         columns += " benchmark.group_column=group"
     say(f"publish  {file}")
-    say(f"keep     {kept}")
+    say(f"keep     {order_file}")
     command = f"audit memory benchmark=mcq_file benchmark.path={file} {columns}"
-    say(f"then     {command} published_order={kept}")
+    say(f"then     {command} published_order={order_file}")
     return 0

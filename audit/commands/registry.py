@@ -7,7 +7,7 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.commands.again import add_force, verdict_again
+from audit.commands.again import add_force, recomputed_verdict
 from audit.core.errors import ConfigError
 from audit.core.exits import OK, tell
 from audit.shards.working_copy import local_folder
@@ -122,7 +122,7 @@ def _check_verdicts(folder: Path) -> None:
     from audit.shards.panel import panel_runs
 
     for run_dir in panel_runs(folder) or [folder]:
-        problem = rule_run(run_dir, verdict_again).problem
+        problem = rule_run(run_dir, recomputed_verdict).problem
         if problem:
             raise ConfigError(problem)
 

@@ -252,7 +252,7 @@ def _spread(left: Sequence[SetModel], count: int) -> tuple[str, ...]:
 
 
 IMPORTED = "imported"  # The provenance of a run that `audit import` wrote.
-NOT_OURS = (
+IMPORTED_CAVEAT = (
     "that prompts, decoding and scoring differed between the two sets, or between the models: "
     "the evaluations were imported, so these were not under our control"
 )
@@ -318,9 +318,9 @@ def nearest_run(reference: str) -> str:
     from audit.shards.manifest import MANIFEST
 
     path = reference.partition("@")[2] or reference
-    found = nearest_path(Path(path).expanduser()) if "://" not in path else None
-    if found is not None and (found / MANIFEST).is_file():
-        return f" Did you mean {found}?"
+    nearest = nearest_path(Path(path).expanduser()) if "://" not in path else None
+    if nearest is not None and (nearest / MANIFEST).is_file():
+        return f" Did you mean {nearest}?"
     return f" {path} holds no run." if path.startswith((".", "/", "~")) else ""
 
 
@@ -396,8 +396,8 @@ def recorded_references(
     analysis, facts = manifest.analysis, manifest.benchmark
     runs = []
     # The manifest of an imported run has neither of these lists.
-    kept = zip(analysis["references"], analysis.get("reference_models", ()), strict=True)
-    for path, models in kept:
+    recorded = zip(analysis["references"], analysis.get("reference_models", ()), strict=True)
+    for path, models in recorded:
         runs.append(_serving(Path(path), models))
     revisions = {name: facts.get(name, {}).get("revision") for name in (benchmark, *facts)}
     check_runs(
@@ -461,10 +461,15 @@ def check_runs(
     _check_distinct(served)
     for run, manifest in checked:
         for name in () if is_imported(manifest) else same:
-            theirs, ours = _deciding(manifest.config.get(name)), _deciding(config.get(name))
-            if theirs != ours:
-                other = f"was run with {name}={theirs}, and this run has {ours}"
-                raise ConfigError(f"Reference {run.path} {other}. Run it again with {name}={ours}.")
+            reference_value, value = (
+                _deciding(manifest.config.get(name)),
+                _deciding(config.get(name)),
+            )
+            if reference_value != value:
+                other = f"was run with {name}={reference_value}, and this run has {value}"
+                raise ConfigError(
+                    f"Reference {run.path} {other}. Run it again with {name}={value}."
+                )
 
 
 def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
@@ -526,19 +531,19 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
     """
     from audit.shards.questions import QuestionFile
 
-    ours = _item_contents(questions)
+    contents = _item_contents(questions)
     for run in runs:
         if imported(run.path):
             joined_items(
-                run.path, [(key, text, options) for key, (text, options, _, _) in ours.items()]
+                run.path, [(key, text, options) for key, (text, options, _, _) in contents.items()]
             )
             continue
-        theirs = _item_contents(QuestionFile(run.path))
+        reference_contents = _item_contents(QuestionFile(run.path))
         shared, changed = 0, []
-        for key, item in ours.items():
-            if key in theirs:
+        for key, item in contents.items():
+            if key in reference_contents:
                 shared += 1
-                if item != theirs[key]:
+                if item != reference_contents[key]:
                     changed.append(key)
         if changed or not shared:
             problem = "has no item of this run"
@@ -556,7 +561,7 @@ def _item_contents(questions: Iterable[Item]) -> dict[ItemKey, tuple[Any, ...]]:
 
 
 def joined_items(
-    path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]
+    path: Path, items: Sequence[tuple[ItemKey, str, Sequence[str]]]
 ) -> dict[ItemKey, ItemKey]:
     """Join the items of an imported run with the items of this run.
 
@@ -566,7 +571,7 @@ def joined_items(
     ----------
     path : Path
         The directory of the imported run.
-    ours : sequence of (key, text, options)
+    items : sequence of (key, text, options)
         The items of this run.
 
     Returns
@@ -582,7 +587,7 @@ def joined_items(
     from audit.shards.questions import QuestionFile
 
     by_text, keys = {}, set()
-    for key, text, options in ours:
+    for key, text, options in items:
         by_text[text_key(text, options)] = key
         keys.add(key)
     joined: dict[ItemKey, ItemKey] = {}
@@ -641,11 +646,12 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
     if is_imported(manifest):
         return manifest  # The items of an imported run are compared by their texts.
     for name, revision in benchmarks.items():
-        theirs = manifest.benchmark.get(name, {}).get("revision")
-        if None not in (revision, theirs) and revision != theirs:
+        reference_revision = manifest.benchmark.get(name, {}).get("revision")
+        if None not in (revision, reference_revision) and revision != reference_revision:
             raise ConfigError(
-                f"Version of {name} in reference {path} is {theirs}. Expected {revision}, as in "
-                f"this run. Repeat the reference, or set benchmark.revision={theirs}."
+                f"Version of {name} in reference {path} is {reference_revision}. Expected "
+                f"{revision}, as in this run. Repeat the reference, or set "
+                f"benchmark.revision={reference_revision}."
             )
     return manifest
 
@@ -658,8 +664,8 @@ def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, 
     """
     revision = facts.get("revision")
     weighed = revision is not None and facts.get("engine") != "scripted"
-    for other, theirs in tested.items():
-        if revision == theirs.get("revision") and (name == other or weighed):
+    for other, tested_facts in tested.items():
+        if revision == tested_facts.get("revision") and (name == other or weighed):
             problem = f"is the tested model {other}: both have the weights {revision}"
             raise ConfigError(
                 f"Reference {name} of {where} {problem}. "
@@ -668,7 +674,7 @@ def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, 
         if name == other:
             raise ConfigError(
                 f"Reference {name} of {where} has the name of the tested model and other weights "
-                f"({revision}, not {theirs.get('revision')}). "
+                f"({revision}, not {tested_facts.get('revision')}). "
                 f"Run one of the two under another name, such as {name}_before."
             )
 

@@ -46,8 +46,8 @@ def nearest(path: Path | str) -> str:
     str
         The question, with a blank before it; "" if no existing name is similar.
     """
-    found = nearest_path(Path(path).expanduser())
-    return f" Did you mean {found}?" if found is not None else ""
+    similar = nearest_path(Path(path).expanduser())
+    return f" Did you mean {similar}?" if similar is not None else ""
 
 
 def nearest_path(path: Path) -> Path | None:

@@ -378,20 +378,20 @@ def strip_thinking(text: str) -> Visible:
         # Most replies contain no tag of thinking, so this shortcut saves time.
         return Visible(text.strip(), True)
     text, closed = _strip_channels(text)
-    kept: list[str] = []
+    visible: list[str] = []
     start, thinking = 0, False
     for tag in _TAG.finditer(text):
         closes = bool(tag.group(1) or tag.group(2))
         if closes:
             if not thinking:
-                kept.clear()
+                visible.clear()
             thinking, start = False, tag.end()
         elif not thinking:
-            kept.append(text[start : tag.start()])
+            visible.append(text[start : tag.start()])
             thinking = True
     if not thinking:
-        kept.append(text[start:])
-    return Visible("".join(kept).strip(), closed and not thinking)
+        visible.append(text[start:])
+    return Visible("".join(visible).strip(), closed and not thinking)
 
 
 def _strip_channels(text: str) -> tuple[str, bool]:

@@ -24,12 +24,12 @@ _WORD = re.compile(r"[A-Z]?[a-z]+[A-Z]?")
 _BASE32 = re.compile(r"[A-Z2-7]{13,}")
 
 
-def _row(number: str, apart: str) -> str:
+def _row(number: str, quantifier: str) -> str:
     """Return a regex that matches eight or more numbers with other characters between them.
 
-    `apart` is the regex quantifier for the characters between two numbers.
+    `quantifier` is the regex quantifier for the characters between two numbers.
     """
-    return f"(?:{number}[^A-Za-z0-9]{apart}){{7,}}{number}"
+    return f"(?:{number}[^A-Za-z0-9]{quantifier}){{7,}}{number}"
 
 
 # Each entry describes one way to write characters as numbers. It holds the pattern of a row of

@@ -72,15 +72,17 @@ def refusal(findings: Sequence[Finding]) -> AuditError | None:
         The error. None if at least one endpoint serves the model, and no endpoint has a fault that
         would last.
     """
-    failed = [(one, one.failure) for one in findings if one.failure is not None]
-    for one, failure in failed:
+    failed = [(finding, finding.failure) for finding in findings if finding.failure is not None]
+    for finding, failure in failed:
         if failure.kind is Kind.AUTH:
-            return EndpointAuthError(one.refused_key(failure))
+            return EndpointAuthError(finding.refused_key(failure))
         if failure.kind in FINAL:
-            return EngineLoadError(f"Endpoint {shown(one.config)} cannot serve: {failure.message}")
+            return EngineLoadError(
+                f"Endpoint {shown(finding.config)} cannot serve: {failure.message}"
+            )
     if len(failed) < len(findings):
         return None
-    why = " ".join(f"{shown(one.config)}: {failure.message}." for one, failure in failed)
+    why = " ".join(f"{shown(finding.config)}: {failure.message}." for finding, failure in failed)
     expected = "an OpenAI-compatible server. Example: vllm serve <model> --port 8000"
     if "CERTIFICATE_VERIFY_FAILED" in why:
         expected = "a trusted certificate. For a certificate of your own: export SSL_CERT_FILE=/path/ca.pem"

@@ -300,8 +300,11 @@ def same_model(requested: str, replied: str) -> bool:
         For example, "gpt-4o-2024-08-06" is a snapshot of "gpt-4o". The publisher's name and
         "-latest" are ignored.
     """
-    ours, theirs = _model_name(requested), _model_name(replied)
-    return theirs == ours or re.fullmatch(re.escape(ours) + _SNAPSHOT, theirs) is not None
+    requested_name, replied_name = _model_name(requested), _model_name(replied)
+    return (
+        replied_name == requested_name
+        or re.fullmatch(re.escape(requested_name) + _SNAPSHOT, replied_name) is not None
+    )
 
 
 def _model_name(name: str) -> str:

@@ -38,9 +38,9 @@ def probe(
         contacts.append([FirstContact(endpoint, list_within_s) for endpoint in model.endpoints])
     errors: list[AuditError | None] = []
     unsettled = []
-    for index, (ours, letter) in enumerate(zip(contacts, letters, strict=True)):
-        findings = [contact.finding() for contact in ours]
-        settled = [one for one in findings if one is not None]
+    for index, (of_model, letter) in enumerate(zip(contacts, letters, strict=True)):
+        findings = [contact.finding() for contact in of_model]
+        settled = [finding for finding in findings if finding is not None]
         errors.append(refusal(settled) if len(settled) == len(findings) else None)
         if errors[-1] is None and (letter or None in findings):
             unsettled.append(index)
@@ -64,9 +64,9 @@ def _check(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[Audit
     # a notebook.
     with ThreadPoolExecutor(1) as thread:
         errors = thread.submit(asyncio.run, probe_all()).result()
-    found: list[AuditError | None] = []
+    audit_errors: list[AuditError | None] = []
     for error in errors:
         if error is not None and not isinstance(error, AuditError):
             raise error
-        found.append(error)
-    return found
+        audit_errors.append(error)
+    return audit_errors

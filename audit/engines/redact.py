@@ -94,12 +94,12 @@ class _Spellings:
         spans = list(self._encoded(text))
         for start, end in self._encoded(text[::-1]):
             spans.append((len(text) - end, len(text) - start))
-        kept, at = [], 0
+        pieces, at = [], 0
         for start, end in sorted(spans):
             if start >= at:
-                kept += [text[at:start], REMOVED]
+                pieces += [text[at:start], REMOVED]
             at = max(at, end)
-        return "".join([*kept, text[at:]])
+        return "".join([*pieces, text[at:]])
 
     def _encoded(self, text: str) -> Iterator[tuple[int, int]]:
         for start, end, decoded in decoded_parts(text):

@@ -107,8 +107,8 @@ class _Log:
         """Write the sample of a row. `level` is the name of the audit's level column."""
         sample = sample_of(row, level)
         _entry(self.archive, f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
-        kept = ("id", "epoch", "input", "choices", "target", "metadata", "scores", "model_usage")
-        summary = {name: sample[name] for name in kept}
+        names = ("id", "epoch", "input", "choices", "target", "metadata", "scores", "model_usage")
+        summary = {name: sample[name] for name in names}
         summary["completed"] = True
         summary["message_count"] = len(sample["messages"])
         summary["input"] = summary["input"][:1000]

@@ -153,9 +153,9 @@ def parse_entry(raw: Any) -> ChronologyEntry:
 def _check(raw: Any) -> None:
     from jsonschema.exceptions import best_match
 
-    for number, name, what in _BOX:
+    for number, name, meaning in _BOX:
         if isinstance(raw, Mapping) and not str(raw.get(name) or "").strip():
-            raise DataError(f"not auditable: field {number} ({name}, {what}) is missing.")
+            raise DataError(f"not auditable: field {number} ({name}, {meaning}) is missing.")
     error = best_match(_schema().iter_errors(raw))
     if error is not None:
         path = [*map(str, error.absolute_path)]

@@ -220,8 +220,8 @@ def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
     The runs are those of a panel, or the reference runs of a run.
     """
     names = [run.resolve().name for run in runs]
-    taken = {*names, "report", DECISIONS, REFERENCES}
-    if len(set(map(str.casefold, taken))) < len(names) + 3:
+    used = {*names, "report", DECISIONS, REFERENCES}
+    if len(set(map(str.casefold, used))) < len(names) + 3:
         raise ConfigError(
             f"The runs of {folder} are named {', '.join(sorted(names))}. Expected different names, and none of "
             f"report, {DECISIONS} or {REFERENCES}."
@@ -256,9 +256,9 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
         )
         packed[DEVIATIONS] = _json(plain(planned.changed))
     shards = listed_shards(run_dir, manifest)
-    kept = (*_tables(run_dir), *_others(run_dir))
+    extra_files = (*_tables(run_dir), *_others(run_dir))
     if with_shards:
-        packed |= _named(RUN, run_dir, (*shards, *kept))
+        packed |= _named(RUN, run_dir, (*shards, *extra_files))
         references = [Path(reference) for reference in manifest.analysis.get("references") or ()]
         for name, run in zip(_names(run_dir, references), references, strict=True):
             needed = (
@@ -272,7 +272,7 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
         packed[f"{name}.json"] = _json(value)
     rows = {Path(shard["file"]).name: shard.get("rows") for shard in manifest.shards}
     existing = {name: path for name, path in packed.items() if name != f"{RUN}/{MANIFEST}"}
-    existing |= _named(RUN, run_dir, (*shards, *kept))
+    existing |= _named(RUN, run_dir, (*shards, *extra_files))
     packed[LISTED] = _json(_hashed(existing, rows))
     return packed | {PROGRAM_CHRONOLOGY: project_file().read_bytes()}
 

@@ -149,7 +149,7 @@ def _differs(stored: Any, computed: Any, at: str) -> bool:
     return type(stored) is not type(computed) or stored != computed
 
 
-def verdict_again(
+def recomputed_verdict(
     folder: Path, read: Document, section_of: SectionOf
 ) -> tuple[Document | None, str]:
     """Recompute a folder's verdicts, and compare every stored verdict.json with the computed

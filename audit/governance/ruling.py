@@ -394,7 +394,7 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
         )
     audit, manifest = audit_of(run_dir), Manifest.load(run_dir)
     seen = count_rows(run_dir, audit.schema)
-    held, rows = contents(seen), cell_rows(run_dir, seen)
+    stored, rows = contents(seen), cell_rows(run_dir, seen)
     watermarks = []
     for row in rows:
         if not row.complete:
@@ -404,8 +404,8 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
     judged_runs: list[Any] = []
     for _, part in parts_of(verdict):
         judged_rows += map(_COUNTS, part.rows)
-        judged_runs += map(attrgetter("held"), part.runs)
-    if held not in judged_runs or not set(map(_COUNTS, rows)) <= set(judged_rows):
+        judged_runs += map(attrgetter("contents"), part.runs)
+    if stored not in judged_runs or not set(map(_COUNTS, rows)) <= set(judged_rows):
         return "", (
             f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
             f"hold now, or not of the run that {MANIFEST} describes. Build it again: audit report {run_dir}"
@@ -421,7 +421,7 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
         # If an answer was changed, the counts stay the same. Therefore the hashes of the shards are
         # checked too.
         listed_shards(run_dir, manifest)
-    return json.dumps([audit.name, held], sort_keys=True), ""
+    return json.dumps([audit.name, stored], sort_keys=True), ""
 
 
 def _unhashed(folder: Path) -> list[str]:
@@ -485,7 +485,7 @@ def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) ->
     judged: list[str] = []
     for name, part in parts_of(verdict):
         for judged_run in part.runs:
-            judged.append(json.dumps([name, judged_run.held], sort_keys=True))
+            judged.append(json.dumps([name, judged_run.contents], sort_keys=True))
     if sorted(judged) != sorted(stored):
         return f"The verdict of {folder} is not of the {len(runs)} runs that its {PANEL} names. Build it again."
     return ""

@@ -158,10 +158,10 @@ def verify_pack(
         runs, unhashed = _together(pack)
         decided = _decisions(pack, trusted, now)
         seals = _seals(pack, trusted)
-        taken = _side_files(pack, runs)
+        unchecked = _side_files(pack, runs)
         reworded: tuple[str, ...] = ()
         if pack.with_shards:
-            taken, reworded = _recompute(pack, section_of, taken)
+            unchecked, reworded = _recompute(pack, section_of, unchecked)
         decision = stated
         if decided or pack.with_shards or not stated:
             # This module is imported late, because it loads every audit's verdicts, and with them
@@ -178,7 +178,7 @@ def verify_pack(
         sentences,
         decision,
         seals,
-        taken,
+        unchecked,
         unhashed,
         reworded,
     )
@@ -376,13 +376,13 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
 
     Raises SignatureError if a side file can be derived and differs from the derived file.
     """
-    taken = pack.named(f"{RUN}/(.+/)?report/report[.]html")
+    unchecked = pack.named(f"{RUN}/(.+/)?report/report[.]html")
     for name in pack.named(f"{RUN}/(.+/)?({'|'.join(map(re.escape, side_files.CHRONOLOGIES))})"):
         try:
             side_files.check_chronology(pack.read(name), name)
         except DataError as error:
             raise pack.wrong(str(error)) from error
-        taken.append(name)
+        unchecked.append(name)
     derived: dict[str, Callable[[], bool | None]] = {}
     optional = set()  # error rates exist only for the audits of this program
     same_program = []
@@ -412,12 +412,12 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
             continue
         same = derived[name]() if all(same_program) else None
         if same is None:
-            taken.append(name)
+            unchecked.append(name)
         elif not same:
             raise pack.wrong(
                 f"{name} is not what this program, which made the pack, writes for these runs."
             )
-    return tuple(taken)
+    return tuple(unchecked)
 
 
 def _shipped(pack: Pack, name: str, *tables: str) -> bool:
@@ -464,12 +464,12 @@ def _signed(pack: Pack, trusted: Keys) -> tuple[str, str]:
 
 
 def _recompute(
-    pack: Pack, section_of: SectionOf, taken: Sequence[str]
+    pack: Pack, section_of: SectionOf, unchecked: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Recompute every verdict from the pack's own shards.
 
-    Return the names in `taken` of the files that are still unchecked afterwards, and the names of
-    the verdicts that differ from the recomputed verdict in sentences or last digits.
+    Return the names in `unchecked` of the files that are still unchecked afterwards, and the names
+    of the verdicts that differ from the recomputed verdict in sentences or last digits.
 
     Raises SignatureError if a recomputed verdict differs from the stored verdict in a code or
     number, or if libraries.json does not describe the tables.
@@ -479,7 +479,7 @@ def _recompute(
     from audit.judging.decision import read_document
     from audit.judging.result import json_text
 
-    path, libraries = pack.path, [name for name in taken if name.endswith(LIBRARIES)]
+    path, libraries = pack.path, [name for name in unchecked if name.endswith(LIBRARIES)]
     with tempfile.TemporaryDirectory() as folder:
         try:
             names = [name for name in pack.archive.namelist() if name.startswith(f"{RUN}/")]
@@ -512,7 +512,7 @@ def _recompute(
                 f"({'; '.join(changed)}). The stored verdict was not made from these shards, or was "
                 "made with other options or by another version (see environment.json)."
             )
-    return tuple(name for name in taken if name not in libraries), tuple(reworded)
+    return tuple(name for name in unchecked if name not in libraries), tuple(reworded)
 
 
 def _point_all_inside(run_dir: Path) -> None:

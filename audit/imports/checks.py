@@ -78,13 +78,16 @@ def _asked_alike(joined: Joined, benchmarks: Sequence[str]) -> Iterator[LogCheck
             recorded.add(benchmark)
     if recorded.isdisjoint(benchmarks[1:]):
         return
-    different = [*_sampled_apart(joined, benchmarks), *_cut_off_apart(joined, benchmarks)]
+    different = [
+        *_sampled_differently(joined, benchmarks),
+        *_cut_off_differently(joined, benchmarks),
+    ]
     yield LogCheck(
         "asked_alike", not different, f"{'; '.join(different) or 'The sets were asked alike'}."
     )
 
 
-def _sampled_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
+def _sampled_differently(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
     """Describe each model whose replies to two sets were sampled with different settings."""
     for model in joined.models:
         stated, ways = [], set()
@@ -97,7 +100,7 @@ def _sampled_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
             yield f"{model} was sampled at {', '.join(stated)}"
 
 
-def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
+def _cut_off_differently(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
     """Describe the models whose replies to one set ended at the token limit unusually often.
 
     For each model, the share of replies that were cut off is computed in both sets. A model is

@@ -4,8 +4,8 @@ The files come from one commit of the authors' repository. The answers in each f
 known sha256.
 
 A hash does not cover the whole file. It covers only the fields of each record that the reference
-set stores (`Recipe.kept`). `audit/data/references/NAME.csv` has one hash for each model. Because of
-the hashes, a mirror or a local copy can be used in place of the repository.
+set stores (`Recipe.row_of`). `audit/data/references/NAME.csv` has one hash for each model. Because
+of the hashes, a mirror or a local copy can be used in place of the repository.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class Recipe:
     """Describe where the answers of a reference set are published.
 
     `file` is the path of a model's file in the repository, with {} in place of the model's name.
-    `kept` is a function that converts a published record to a row of the reference set.
+    `row_of` is a function that converts a published record to a row of the reference set.
     """
 
     benchmark: str
@@ -45,7 +45,7 @@ class Recipe:
     commit: str
     licence: str
     file: str
-    kept: Callable[[Any], dict[str, Any]]
+    row_of: Callable[[Any], dict[str, Any]]
 
     @property
     def address(self) -> str:
@@ -202,7 +202,7 @@ def answers_of(
                 f"{source} has no {file}. Expected a copy of its repository: {_by_hand(recipe)}"
             )
     try:
-        rows = [recipe.kept(record) for record in _records(path)]
+        rows = [recipe.row_of(record) for record in _records(path)]
     except (DataError, LookupError, TypeError) as error:
         rows, why = [], f"cannot be read ({error!r:.200})"
     else:

@@ -60,7 +60,7 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
     if not is_folder(path):
         yield path, read_log(path, wanted)
         return
-    taken: set[tuple[str, ...]] = set()
+    read_parts: set[tuple[str, ...]] = set()
     reason = "no file is a log"
     runs, files = logs_in(path)
     if runs:
@@ -68,7 +68,7 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
             yield file, "a file beside folders of runs"
     for place in runs or files:
         parts = place.relative_to(path).parts
-        if _PREDICTIONS in parts and _swapped(parts) in taken:
+        if _PREDICTIONS in parts and _swapped(parts) in read_parts:
             yield place, "predictions, whose results are read"
             continue
         try:
@@ -77,9 +77,9 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
             reason = str(error)
             yield place, reason
             continue
-        taken.add(parts)
+        read_parts.add(parts)
         yield place, log
-    if not taken:
+    if not read_parts:
         raise ConfigError(
             f"The folder {path} has no log: {reason}. Expected log files, such as {path}/*.jsonl."
         )

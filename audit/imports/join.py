@@ -25,7 +25,7 @@ V = TypeVar("V")
 # If at least this many items have equal names and equal outcomes in two sets, the items are taken
 # to be the same.
 _NAMES_MIN = 10
-_APART = "name them apart: audit import first=A.eval second=B.eval"
+_ADVICE = "name them apart: audit import first=A.eval second=B.eval"
 _TRIAL = (
     "Expected one row for each model, item and trial. Example: --map epoch=trial, if a column "
     "`trial` numbers the trials; else counts k/n, such as 3/10."
@@ -121,14 +121,14 @@ class Joined:
             If a sample occurs twice, or logs contradict each other.
         """
         times: Counter[tuple[str, str, str, int]] = Counter()
-        own: set[str] = set()  # keys of this log's items, if another task was read before
-        again = 0
+        log_keys: set[str] = set()  # keys of this log's items, if another task was read before
+        n_repeated = 0
         for outcome in outcomes:
             self._check_new(log, outcome)
             cell = (outcome.model, outcome.benchmark)
             if outcome.task != self._tasks.setdefault(cell, outcome.task):
-                again += outcome.key not in own and outcome.key in self.answers[cell]
-                own.add(outcome.key)
+                n_repeated += outcome.key not in log_keys and outcome.key in self.answers[cell]
+                log_keys.add(outcome.key)
             name = (*cell, outcome.key, outcome.epoch)
             times[name] += 1  # a benchmark may contain the same text twice
             key = outcome.key if times[name] == 1 else f"{outcome.key}#{times[name]}"
@@ -145,9 +145,9 @@ class Joined:
                 replies[1] += 1
             if outcome.of > 1:
                 self._count_trials(outcome)
-        if again > CHANGED_MAX * len(times):
+        if n_repeated > CHANGED_MAX * len(times):
             raise DataError(
-                f"{again} items of {log} are items of another task with the same benchmark "
+                f"{n_repeated} items of {log} are items of another task with the same benchmark "
                 f"too. Expected tasks without common items. Example: leave {log} out."
             )
 
@@ -169,13 +169,13 @@ class Joined:
         if (before := self._seen.get(name)) is not None:
             where = f"twice in {log}" if before == log else f"in {before} and in {log}"
             repeat = f"Sample {outcome.sample[:80]!r} of {model} on {outcome.benchmark} is {where}"
-            advice = _TRIAL if before == log else f"Leave one out, or {_APART}."
+            advice = _TRIAL if before == log else f"Leave one out, or {_ADVICE}."
             raise DataError(f"{repeat}: a repeat, or two models under one name. {advice}")
         self._seen[name] = log
         if revision and self.revisions.setdefault(model, revision) != revision:
             weights = f"the weights {self.revisions[model]} in one log and {revision} in {log}"
             raise DataError(
-                f"{model} has {weights}: two models under one name. Expected one, or {_APART}."
+                f"{model} has {weights}: two models under one name. Expected one, or {_ADVICE}."
             )
 
     def _take(self, log: str, key: str, outcome: Imported) -> None:
@@ -195,10 +195,11 @@ class Joined:
         """Mark an item as changed if two rows of the logs disagree about its key or its options."""
         known = self.items[outcome.benchmark][key]
         if _differ(known, outcome):
-            ours = f"the key {_key(outcome)[:60]!r} of {len(outcome.options)} options"
-            theirs = f"{_key(known)[:60]!r} of {len(known.options)} for {known.model}"
+            outcome_text = f"the key {_key(outcome)[:60]!r} of {len(outcome.options)} options"
+            known_text = f"{_key(known)[:60]!r} of {len(known.options)} for {known.model}"
             reason = (
-                f"{outcome.sample[:80]!r} has {ours} for {outcome.model} in {log}, and {theirs}"
+                f"{outcome.sample[:80]!r} has {outcome_text} for {outcome.model} in {log}, "
+                f"and {known_text}"
             )
             self.changed.setdefault(outcome.benchmark, {}).update({key: reason, changed: reason})
 
@@ -384,21 +385,21 @@ def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
         If a stratum of the benchmark has no held-out item.
     """
     fresh = joined.items[held_out]
-    ours = Counter(map(attrgetter("stratum"), joined.items[benchmark].values()))
-    theirs: dict[str, list[str]] = {}
+    counts = Counter(map(attrgetter("stratum"), joined.items[benchmark].values()))
+    fresh_keys: dict[str, list[str]] = {}
     for key in sorted(fresh, key=lambda key: sha256(key.encode()).digest()):
-        theirs.setdefault(fresh[key].stratum, []).append(key)
-    if lacking := sorted(ours.keys() - theirs.keys()):
-        number = f"{ours[lacking[0]]:,} of {benchmark}"
+        fresh_keys.setdefault(fresh[key].stratum, []).append(key)
+    if lacking := sorted(counts.keys() - fresh_keys.keys()):
+        number = f"{counts[lacking[0]]:,} of {benchmark}"
         raise DataError(
             f"No held-out item is of the stratum {lacking[0]!r}, as {number} are. "
             "Expected held-out items of each stratum. Leave such items out, or compare without "
             "strata."
         )
-    scale = min(len(theirs[stratum]) / n for stratum, n in ours.items())
+    scale = min(len(fresh_keys[stratum]) / n for stratum, n in counts.items())
     gone: list[str] = []
-    for stratum, keys in theirs.items():
-        gone += keys[round(scale * ours[stratum]) :]
+    for stratum, keys in fresh_keys.items():
+        gone += keys[round(scale * counts[stratum]) :]
     _leave_out(joined, held_out, gone)
     return len(gone)
 
@@ -457,20 +458,20 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
     such as row numbers, for different items. Therefore items with the same name are taken to be the
     same only if every model has equal outcomes on both items.
     """
-    ours, theirs = joined.items[benchmark], joined.items[held_out]
-    first, second = _by_words(ours), _by_words(theirs)
+    published, fresh = joined.items[benchmark], joined.items[held_out]
+    first, second = _by_words(published), _by_words(fresh)
     alike = set()
     for words in first.keys() & second.keys():
         only_one = len(first[words]) == len(second[words]) == 1
         if only_one or set(first[words]) & set(second[words]):
             alike.add(second[words][0])
-    shared = ours.keys() & theirs.keys()
-    named = {key for key in shared if not (ours[key].text and theirs[key].text)}
+    shared = published.keys() & fresh.keys()
+    named = {key for key in shared if not (published[key].text and fresh[key].text)}
     if len(named) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, named):
         alike |= named
-    if len(alike) > CHANGED_MAX * len(theirs):
-        item = theirs[min(alike)]
-        share = f"{len(alike)} of {len(theirs):,} items of {held_out} are items of {benchmark} too"
+    if len(alike) > CHANGED_MAX * len(fresh):
+        item = fresh[min(alike)]
+        share = f"{len(alike)} of {len(fresh):,} items of {held_out} are items of {benchmark} too"
         raise DataError(
             f"{share}, such as {(item.text or item.sample)[:80]!r}: they are not held out. "
             "Expected other items of the same kind."
@@ -486,11 +487,11 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
     """
     outcomes = set()
     for model in joined.models:
-        ours = joined.answers.get((model, benchmark), {})
-        theirs = joined.answers.get((model, held_out), {})
-        for key in keys & ours.keys() & theirs.keys():
-            trials = list(map(_TRIALS, ours[key]))
-            if trials != list(map(_TRIALS, theirs[key])):
+        published = joined.answers.get((model, benchmark), {})
+        fresh = joined.answers.get((model, held_out), {})
+        for key in keys & published.keys() & fresh.keys():
+            trials = list(map(_TRIALS, published[key]))
+            if trials != list(map(_TRIALS, fresh[key])):
                 return False
             outcomes.add(trials[0])
     return len(outcomes) > 1

@@ -112,7 +112,7 @@ def build_set(
 
 
 @dataclass(frozen=True)
-class Taken:
+class ChosenReferences:
     """Hold the models that an import takes from a reference set, and their outcomes.
 
     Attributes
@@ -130,7 +130,9 @@ class Taken:
     about: dict[str, str]
 
 
-def take_set(name: str, family: str, benchmark: str, held_out: str, before: str | None) -> Taken:
+def take_set(
+    name: str, family: str, benchmark: str, held_out: str, before: str | None
+) -> ChosenReferences:
     """Choose reference models from a reference set, before any log is read.
 
     Parameters
@@ -145,7 +147,7 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
 
     Returns
     -------
-    Taken
+    ChosenReferences
         The chosen models and their outcomes.
 
     Raises
@@ -171,7 +173,7 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
         "version": stored.source,
     }
     outcomes = read_own(stored.path, Wanted(key=ITEM_ID)).outcomes
-    return Taken(models, _chosen(outcomes, models, names), about)
+    return ChosenReferences(models, _chosen(outcomes, models, names), about)
 
 
 def _chosen(

@@ -357,8 +357,8 @@ def _without_accents(word: str) -> str:
 
     Letters of other alphabets that look like a Latin letter are replaced by this letter.
     """
-    apart = unicodedata.normalize("NFKD", word.translate(_ALIKE)).casefold()
-    return "".join(filterfalse(unicodedata.combining, apart))
+    decomposed = unicodedata.normalize("NFKD", word.translate(_ALIKE)).casefold()
+    return "".join(filterfalse(unicodedata.combining, decomposed))
 
 
 def is_code(word: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from audit.benchmarks.fresh import Origin
-from audit.config.references import IMPORTED, NOT_OURS
+from audit.config.references import IMPORTED, IMPORTED_CAVEAT
 from audit.core.errors import DataError
 from audit.core.records import NO_OPTION, FinishReason, Item, Reading
 from audit.imports.join import Answered, Joined
@@ -190,7 +190,7 @@ def save(
         "log_checks": list(map(asdict, facts.checks)),
         "partial": _partial(joined, facts.benchmark),
         **facts.origin_facts,
-        "held_out": [*facts.origin_facts["held_out"], NOT_OURS],
+        "held_out": [*facts.origin_facts["held_out"], IMPORTED_CAVEAT],
     }
     with open_run_dir(
         run_dir, schema, fingerprint(config, schema, ids=ids), config, engines, common

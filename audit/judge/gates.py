@@ -183,12 +183,12 @@ def exact_values(
     )
 
 
-def read_limits(read: int, asked: int) -> tuple[float, float]:
+def read_limits(read: int, requested: int) -> tuple[float, float]:
     """Return the 95 % interval of the share of parsed answers.
 
     Parameters
     ----------
-    read, asked : int
+    read, requested : int
         Number of parsed answers, and number of all answers.
 
     Returns
@@ -196,7 +196,7 @@ def read_limits(read: int, asked: int) -> tuple[float, float]:
     tuple of float
         Lower and upper limit (0-1), by Clopper & Pearson (1934), Biometrika 26.
     """
-    return 1 - upper_limit(asked - read, asked, 0.975), upper_limit(read, asked, 0.975)
+    return 1 - upper_limit(requested - read, requested, 0.975), upper_limit(read, requested, 0.975)
 
 
 def reached_model(

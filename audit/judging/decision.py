@@ -241,14 +241,14 @@ _EARLIER = {"brittle": "no_excess_detected", "brittle_cause_unknown": "drop_caus
 _EARLIER_RATES = {"clean_brittle": "clean_unknown", "memorised_brittle": "memorised_unknown"}
 
 
-def document_of(plain: Any, what: str = "verdict.json") -> Document:
+def document_of(plain: Any, file: str = "verdict.json") -> Document:
     """Return the JSON value of a verdict.json as a typed model.
 
     Parameters
     ----------
     plain : object
         The JSON value.
-    what : str
+    file : str
         Name of the file in error messages.
 
     Returns
@@ -268,7 +268,7 @@ def document_of(plain: Any, what: str = "verdict.json") -> Document:
     a grade gets the grade of its verdict.
     """
     document = parse(
-        _renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, what
+        _renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, file
     )
     for audit, part in parts_of(document):
         known = words_of(audit)
@@ -276,20 +276,20 @@ def document_of(plain: Any, what: str = "verdict.json") -> Document:
             if cell.verdict not in known:
                 expected = ", ".join(map(str, known))
                 raise ConfigError(
-                    f"{what}: the verdict of cells[{k}] ({audit}) is {cell.verdict!r}. Expected "
+                    f"{file}: the verdict of cells[{k}] ({audit}) is {cell.verdict!r}. Expected "
                     f"one of {expected}."
                 )
     return document
 
 
-def verdict_of(plain: Any, what: str = "verdict.json") -> AuditVerdict[Any]:
+def verdict_of(plain: Any, file: str = "verdict.json") -> AuditVerdict[Any]:
     """Return the verdict of one audit as a typed model.
 
     Parameters
     ----------
     plain : object
         The JSON value, as returned by `JudgedRun.to_dict`.
-    what : str
+    file : str
         Name of the file in error messages.
 
     Returns
@@ -302,10 +302,10 @@ def verdict_of(plain: Any, what: str = "verdict.json") -> AuditVerdict[Any]:
     ConfigError
         If the value is not valid (see `document_of`), or is a verdict of several audits.
     """
-    document = document_of(plain, what)
+    document = document_of(plain, file)
     if isinstance(document, JointVerdict):
         raise ConfigError(
-            f"{what} has the verdicts of {len(document.audits)} audits. Expected one. Example: "
+            f"{file} has the verdicts of {len(document.audits)} audits. Expected one. Example: "
             "audit report RUN"
         )
     return document
@@ -433,8 +433,8 @@ def rule(document: Document, run: str = "") -> Ruling:
         for rows in part.rows:
             if not rows.complete:
                 incomplete.append(rows)
-    own = (*_thresholds(parts), *_suite_rule(suite))
-    rules = (*(suite.sentences if suite else ()), *own)
+    own_thresholds = (*_thresholds(parts), *_suite_rule(suite))
+    rules = (*(suite.sentences if suite else ()), *own_thresholds)
     sentences: list[str] = []
     for statements in joint:
         about = f"{statements.model} on {statements.benchmark}"
@@ -460,7 +460,7 @@ def rule(document: Document, run: str = "") -> Ruling:
         together=together,
         rules=rules,
         scope=scope,
-        own_thresholds=own,
+        own_thresholds=own_thresholds,
     )
 
 
@@ -497,9 +497,9 @@ def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]
         if audit not in AUDITS:
             continue
         shipped = getattr(part_of(audit, "design"), f"{audit.capitalize()}Thresholds")().to_dict()
-        told = part.thresholds.items()
+        thresholds = part.thresholds.items()
         other = []
-        for name, value in told:
+        for name, value in thresholds:
             if shipped.get(name, value) != value:
                 other.append(f"{name} {value} ({shipped[name]})")
         if other:
@@ -528,9 +528,9 @@ def _scoped(
     if worst != Decision.PASS:
         return worst, (), ""
     scopes = []
-    for one in joint:
-        if one.forms:
-            scopes.append(one.forms)
+    for entry in joint:
+        if entry.forms:
+            scopes.append(entry.forms)
     if open_ := forms.unmet(scopes, suite.forms_required if suite else {}):
         return Decision.NO_DECISION, (open_,), ""
     return worst, (), forms.words(scopes) if scopes else ""
@@ -559,11 +559,11 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
     """
     if suite is None or suite.gate != "source":
         return cell
-    own = (cell.audit, cell.model, cell.benchmark)
+    key = (cell.audit, cell.model, cell.benchmark)
     ruled = []
-    for one in suite.source:
-        if own == (one.audit, one.model, one.benchmark):
-            ruled.append(one.decision)
+    for ruling in suite.source:
+        if key == (ruling.audit, ruling.model, ruling.benchmark):
+            ruled.append(ruling.decision)
     measured = cell.grade not in (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
     if not ruled or (ruled[0] == Decision.PASS and not measured):
         return cell

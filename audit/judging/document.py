@@ -181,7 +181,7 @@ class Run(Section):
     models: tuple[Answered, ...]
 
     @property
-    def held(self) -> list[dict[str, Any]]:
+    def contents(self) -> list[dict[str, Any]]:
         """Return the run's rows for each model and benchmark, in the format of
         `shards.complete.contents`.
 

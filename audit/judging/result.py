@@ -151,13 +151,13 @@ class Reason:
         Key of the sentence in an audit's texts.
     numbers : mapping
         The numbers in the sentence, by name. Shares and differences are on the scale 0-1.
-    said : str
+    sentence : str
         The whole sentence, if a gate has already written the sentence; otherwise "".
     """
 
     code: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    said: str = ""
+    sentence: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the code and the numbers as in verdict.json.
@@ -218,8 +218,8 @@ def sentence(reason: Reason, texts: Texts) -> str:
     >>> sentence(because("fell", drop=0.123, p=0.0304), {"fell": "Accuracy falls by {drop:points} ({p:p})."})
     'Accuracy falls by 12.3 points (p = .03).'
     """
-    if reason.said:
-        return reason.said
+    if reason.sentence:
+        return reason.sentence
     text = texts[reason.code]
     return (
         text(**reason.numbers) if callable(text) else _Formatter().vformat(text, (), reason.numbers)

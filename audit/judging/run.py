@@ -217,7 +217,7 @@ class JudgedRun(Generic[Cell, Result]):
         """
         return all(result.grade in DECIDED for result in self.results)
 
-    def own(self) -> dict[str, Any]:
+    def extra_fields(self) -> dict[str, Any]:
         """Return the fields of the run that only this audit writes into verdict.json.
 
         Returns
@@ -227,7 +227,7 @@ class JudgedRun(Generic[Cell, Result]):
         """
         return {}
 
-    def own_of_cell(self, cell: Cell, result: Result) -> dict[str, Any]:
+    def extra_cell_fields(self, cell: Cell, result: Result) -> dict[str, Any]:
         """Return the fields of a cell that only this audit writes into verdict.json.
 
         Parameters
@@ -259,14 +259,16 @@ class JudgedRun(Generic[Cell, Result]):
             "schema_version": self.schema_version,
             "audit": self.audit,
         }
-        asked = attributes(self, "seed", "n_resamples", "thresholds", "runs", "rows")
+        shared = attributes(self, "seed", "n_resamples", "thresholds", "runs", "rows")
         both = zip(self.cells, self.marked, strict=True)
-        cells = [{**cell_head(result), **self.own_of_cell(cell, result)} for cell, result in both]
-        plain = json_ready({**head, **asked, **self.own(), "cells": cells})
+        cells = [
+            {**cell_head(result), **self.extra_cell_fields(cell, result)} for cell, result in both
+        ]
+        plain = json_ready({**head, **shared, **self.extra_fields(), "cells": cells})
         assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
         return plain
 
-    def found_first(self) -> Self:
+    def sorted_by_grade(self) -> Self:
         """Return the run with its cells sorted by grade, which is their order on a page.
 
         Returns

@@ -54,16 +54,16 @@ def nearest_design(
     for name in ("alpha", "effect_of_interest", "margin"):
         if thresholds is not None and name in measured and measured[name] != thresholds[name]:
             differ.append(f"{name} {measured[name]:g} (this run: {thresholds[name]:g})")
-    said = sentence(entry) + (f" These rates are of {' and '.join(differ)}." if differ else "")
-    return Calibration(design=dict(entry["design"]), rates=dict(entry["rates"]), sentence=said)
+    text = sentence(entry) + (f" These rates are of {' and '.join(differ)}." if differ else "")
+    return Calibration(design=dict(entry["design"]), rates=dict(entry["rates"]), sentence=text)
 
 
-def apart(one: float, other: float, least: float = 1) -> float:
+def log_distance(size: float, other: float, least: float = 1) -> float:
     """Return the distance between two sizes on a logarithmic scale.
 
     Parameters
     ----------
-    one, other : float
+    size, other : float
         The two sizes.
     least : float
         Lower bound of a size. A smaller size is replaced by this bound.
@@ -71,6 +71,6 @@ def apart(one: float, other: float, least: float = 1) -> float:
     Returns
     -------
     float
-        The distance |log(one / other)|.
+        The distance |log(size / other)|.
     """
-    return abs(log(max(one, least) / max(other, least)))
+    return abs(log(max(size, least) / max(other, least)))

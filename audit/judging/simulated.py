@@ -148,13 +148,16 @@ def calibrate(
     for _, group in groupby(procedure.cases, key=lambda case: case.design):
         cases, entries = list(group), list[Entry]()
         for case in cases:
-            found = list(
+            outcomes = list(
                 run(
                     _models,
-                    [(procedure.judge, case.design, case.world, *one) for one in case.streams],
+                    [
+                        (procedure.judge, case.design, case.world, *stream)
+                        for stream in case.streams
+                    ],
                 )
             )
-            for part in procedure.entries(case, found):
+            for part in procedure.entries(case, outcomes):
                 _merge(entries, part)
             yield entries, case is cases[-1]
 
@@ -218,13 +221,13 @@ def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, f
         Rate and standard error of each count, by name. A count that is undefined (NaN) in this
         world is left out.
     """
-    found: dict[str, float | None] = {}
+    by_name: dict[str, float | None] = {}
     for name, values in zip(
         names, np.concatenate([np.array(part, dtype=float) for part in streams]).T, strict=True
     ):
         if not np.isnan(values).any():
-            found |= rate(name, values)
-    return found
+            by_name |= rate(name, values)
+    return by_name
 
 
 def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
@@ -360,7 +363,7 @@ def add_arguments(parser: argparse.ArgumentParser, audit: Any) -> None:
         audit.add_options(parser)
 
 
-def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
+def run_calibration(audit: Any, options: argparse.Namespace, **arguments: Any) -> int:
     """Simulate all sections of an audit's calibration table, and print each design when it is
     complete.
 
@@ -370,7 +373,7 @@ def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
         The audit's module `calibrate`, with its function `procedures`.
     options : argparse.Namespace
         Options as defined by `add_arguments`.
-    **own
+    **arguments
         Arguments of `procedures` that replace the shipped designs and worlds.
 
     Returns
@@ -388,7 +391,7 @@ def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
         if value is not None and value < 1:
             raise UsageError(f"--{name} is {value}. Expected at least 1.")
     try:
-        procedures = audit.procedures(options, **own)
+        procedures = audit.procedures(options, **arguments)
     except ValueError as error:
         raise UsageError(str(error)) from error
     table: dict[str, Any] = {"seed": options.seed} | {p.section: [] for p in procedures}

@@ -153,7 +153,7 @@ def suite_of(document: Document) -> SuiteRules | None:
     return document.suite if isinstance(document, JointVerdict) else None
 
 
-def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Document:
+def parse(plain: Any, cell_of: Callable[[str], type[Cell]], file: str) -> Document:
     """Parse the JSON value of a verdict.json.
 
     Parameters
@@ -163,7 +163,7 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Docume
     cell_of : callable
         Function from the name of an audit to the type of its cells. It raises ConfigError for an
         unknown audit.
-    what : str
+    file : str
         Name of the file in error messages.
 
     Returns
@@ -177,54 +177,55 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Docume
         If a field is missing or has a wrong type. The message names the field.
     """
     if not isinstance(plain, dict):
-        raise ConfigError(f"{what} is {_short(plain)}. Expected an object. {_AGAIN}")
+        raise ConfigError(f"{file} is {_short(plain)}. Expected an object. {_EXAMPLE}")
     if not {"audits", "joint", "suite"} & plain.keys():
-        return _audit(plain, cell_of, what, "")
+        return _audit(plain, cell_of, file, "")
     if not isinstance(plain.get("audits"), dict):
         raise ConfigError(
-            f"{what}: audits is {_short(plain.get('audits'))}. Expected an object. {_AGAIN}"
+            f"{file}: audits is {_short(plain.get('audits'))}. Expected an object. {_EXAMPLE}"
         )
-    joint = _checked(JointVerdict, {**plain, "audits": {}}, what, "")
+    joint = _checked(JointVerdict, {**plain, "audits": {}}, file, "")
     parts = {}
     for name, part in plain["audits"].items():
         named = part.get("audit") if isinstance(part, dict) else None
         if named != name:
             raise ConfigError(
-                f"{what}: audits.{name}.audit is {_short(named)}. Expected {_short(name)}. {_AGAIN}"
+                f"{file}: audits.{name}.audit is {_short(named)}. Expected {_short(name)}. "
+                f"{_EXAMPLE}"
             )
-        parts[name] = _audit(part, cell_of, what, f"audits.{name}.")
+        parts[name] = _audit(part, cell_of, file, f"audits.{name}.")
     whole = joint.model_copy(update={"audits": parts})
     whole._source = plain
     return whole
 
 
-_AGAIN = "Example: audit report RUN writes the file anew."
+_EXAMPLE = "Example: audit report RUN writes the file anew."
 
 
 def _audit(
-    plain: Any, cell_of: Callable[[str], type[Cell]], what: str, at: str
+    plain: Any, cell_of: Callable[[str], type[Cell]], file: str, at: str
 ) -> AuditVerdict[Any]:
     audit = plain.get("audit") if isinstance(plain, dict) else None
     kind = cell_of(audit) if isinstance(audit, str) else Cell
-    found: AuditVerdict[Any] = _checked(AuditVerdict[kind], plain, what, at)  # type: ignore[valid-type]
-    found._source = plain
-    return found
+    verdict: AuditVerdict[Any] = _checked(AuditVerdict[kind], plain, file, at)  # type: ignore[valid-type]
+    verdict._source = plain
+    return verdict
 
 
-def _checked(kind: type[Kind], plain: Any, what: str, at: str) -> Kind:
+def _checked(kind: type[Kind], plain: Any, file: str, at: str) -> Kind:
     try:
         return kind.model_validate_json(json.dumps(plain, allow_nan=False), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = at + _path(first["loc"])
         if first["type"] == "missing":
-            raise ConfigError(f"{what}: {field} is missing. {_AGAIN}") from None
+            raise ConfigError(f"{file}: {field} is missing. {_EXAMPLE}") from None
         expected = first["msg"].removeprefix("Input should be ")
         raise ConfigError(
-            f"{what}: {field} is {_short(first['input'])}. Expected {expected}. {_AGAIN}"
+            f"{file}: {field} is {_short(first['input'])}. Expected {expected}. {_EXAMPLE}"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{what} holds a value that is not JSON ({error}). {_AGAIN}") from None
+        raise ConfigError(f"{file} holds a value that is not JSON ({error}). {_EXAMPLE}") from None
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

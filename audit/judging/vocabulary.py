@@ -217,10 +217,10 @@ def subtitle(words: Mapping[Any, VerdictWord], cell: Cell) -> str:
         return word.plain or word.name
     if not cell.judged:
         return "No test of this model was possible"
-    asked, needed = sizes_of(cell)
-    if asked is None or needed is None or needed <= asked:
+    questions, needed = sizes_of(cell)
+    if questions is None or needed is None or needed <= questions:
         return "An effect that matters is neither shown nor excluded"
-    return f"Not enough questions: {asked:,.0f} asked, about {needed:,.0f} needed"
+    return f"Not enough questions: {questions:,.0f} asked, about {needed:,.0f} needed"
 
 
 @dataclass(frozen=True)

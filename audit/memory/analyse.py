@@ -14,7 +14,7 @@ from audit.core.number_text import percent
 from audit.judge.record import Case, Judge, judge_cells
 from audit.judging.result import Calibration, json_ready, sentence, sentences
 from audit.judging.run import JudgedRun
-from audit.judging.shipped import apart, nearest_design
+from audit.judging.shipped import log_distance, nearest_design
 from audit.judging.simulated import rate_text
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
 from audit.memory.evidence import Evidence, Name, correct, measure
@@ -102,11 +102,11 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
             return mark
         return self.marks.get((cell.model, cell.fresh.name), "")
 
-    def own(self) -> dict[str, Any]:
+    def extra_fields(self) -> dict[str, Any]:
         """Return the fields that a memory audit adds to a run in verdict.json."""
         return {"orders": self.orders}
 
-    def own_of_cell(self, cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
+    def extra_cell_fields(self, cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
         """Return the fields that a memory audit adds to a cell in verdict.json."""
         return cell_dict(cell, result)
 
@@ -141,7 +141,7 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     for name, (a, b) in evidence.aucs.items():
         aucs[name] = {"own": a, "beyond_references": b}
     imputed_gaps = []
-    for imputed in evidence.held:
+    for imputed in evidence.imputed_gaps:
         imputed_gaps.append({**json_ready(imputed), "gamma": str(imputed.gamma)})
     return {
         "fresh": cell.fresh.name if cell.fresh else None,
@@ -149,7 +149,7 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
         "sensitivity": result.sensitivity,
         "without_memory": {
             **attributes(without, "sentence", "score", "needs"),
-            "estimate": without.found,
+            "estimate": without.estimate,
             "holds_if": CONDITIONS,
             "items_named": named,
         },
@@ -242,9 +242,9 @@ def nearest(
             return inf
         if fresh and np.isnan(run["accuracy"]):
             return inf
-        many = apart(1 + references, 1 + design["references"])
+        many = log_distance(1 + references, 1 + design["references"])
         height = abs(_log_odds(run["accuracy"]) - _log_odds(design["accuracy"])) if fresh else 0.0
-        return apart(n, design["n"]) + apart(fresh, design["fresh"]) + many + height
+        return log_distance(n, design["n"]) + log_distance(fresh, design["fresh"]) + many + height
 
     size = f"{n:,} items, {fresh:,} held-out items, {references} references, accuracy {percent(run['accuracy'])}"
     none_near = f"No calibrated design is near ({size}), so no error rate is quoted."

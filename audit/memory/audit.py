@@ -176,7 +176,7 @@ def _not_asked(item: Item, shard: int | None = None) -> Presentation:
 SCHEMA = row_schema(
     "memory",
     1,
-    own=(
+    audit_columns=(
         ("asked", pa.bool_(), "false: the item has no such order, so nothing was sent or scored"),
         (
             "shard",

@@ -59,7 +59,7 @@ class _Rows:
     ----------
     score : dict
         Map each item to its list of scores, one score for each trial.
-    asked : set
+    requested : set
         Items whose score was requested.
     order : dict
         Log-likelihoods (nats) of the items of a shard, by number of the shard and level.
@@ -69,7 +69,7 @@ class _Rows:
     """
 
     score: dict[str, list[float]] = field(default_factory=dict)
-    asked: set[str] = field(default_factory=set)
+    requested: set[str] = field(default_factory=set)
     texts: dict[str, dict[str, float]] = field(
         default_factory=lambda: {name: {} for name in TEXT_SCORES}
     )
@@ -89,7 +89,7 @@ def load_memory(
     references: Sequence[ReferenceRun],
     benchmark: str,
     fresh: str | None,
-    own: Orders,
+    order_options: Orders,
 ) -> tuple[MemoryCell, ...]:
     """Read one cell for each judged model that has rows of the benchmark.
 
@@ -105,7 +105,7 @@ def load_memory(
         Name of the benchmark.
     fresh : str or None
         Name of the held-out items.
-    own : Orders
+    order_options : Orders
         Options of the run that determine the orders. The field `run_dir` is not used.
 
     Returns
@@ -125,7 +125,7 @@ def load_memory(
     others += _of_runs(references, questions)
     sets = {}
     for name in filter(None, (benchmark, fresh)):
-        sets[name] = _items_of_set(name, questions, own)
+        sets[name] = _items_of_set(name, questions, order_options)
         if not sets[name][1]:
             raise DataError(
                 f"{run_dir} holds no question of {name}. Run the audit's command again."
@@ -138,14 +138,14 @@ def load_memory(
         model_sets = []
         for name, (_, of_set, numbers) in sets.items():
             rows_of_model = rows_of_run.get((model, name), _Rows())
-            model_sets.append(_model_set(model, rows_of_model, of_set, numbers, own))
+            model_sets.append(_model_set(model, rows_of_model, of_set, numbers, order_options))
         return model_sets[0], model_sets[1] if fresh is not None else None
 
     compared = []
     for rows_of_run, model in others:
         if (model, benchmark) in rows_of_run:
             compared.append(both_sets(rows_of_run, model))
-    kind = _kind(sets[benchmark], sets[fresh], own.seed) if fresh else None
+    kind = _kind(sets[benchmark], sets[fresh], order_options.seed) if fresh else None
     held_out = sets[fresh][0] if fresh else None
     cells = []
     for model in sorted(set(judged)):
@@ -159,18 +159,18 @@ def load_memory(
 
 
 def _items_of_set(
-    name: str, questions: Sequence[Item], own: Orders
+    name: str, questions: Sequence[Item], order_options: Orders
 ) -> tuple[ItemSet, list[Item], list[int]]:
     """Return three values for one benchmark: its `ItemSet`, its items, and the numbers of its
     shards.
     """
     items = [q for q in questions if q.benchmark == name]
     shards = {}
-    if own.orders:  # Imported answers have no orders.
-        for number, shard in enumerate(shards_of(questions, own.shard_items)):
+    if order_options.orders:  # Imported answers have no orders.
+        for number, shard in enumerate(shards_of(questions, order_options.shard_items)):
             if shard[0].benchmark == name:
                 shards[number] = shard
-    return _item_set(name, items, list(shards.values()), own), items, list(shards)
+    return _item_set(name, items, list(shards.values()), order_options), items, list(shards)
 
 
 # Map (model, set of items) to the trials of each item.
@@ -202,18 +202,20 @@ def score_cells(
     tuple of MemoryCell
         One cell for each judged model.
     """
-    own = Orders("", seed=seed, shard_items=2, orders=0, option_orders=0)
+    order_options = Orders("", seed=seed, shard_items=2, orders=0, option_orders=0)
     name, fresh = items
     sets: dict[str, tuple[ItemSet, list[Item], list[int]]] = {}
     for set_name, of_set in items.items():
-        sets[set_name] = (_item_set(set_name, list(of_set), [], own), list(of_set), [])
+        sets[set_name] = (_item_set(set_name, list(of_set), [], order_options), list(of_set), [])
     rows = {key: _answered(trials) for key, trials in answers.items()}
     kind = _kind(sets[name], sets[fresh], seed)
     models = {}
     for model in sorted({*references, *chain.from_iterable(references.values())}):
         on_sets = []
         for s in (name, fresh):
-            on_sets.append(_model_set(model, rows.get((model, s), _Rows()), *sets[s][1:], own))
+            on_sets.append(
+                _model_set(model, rows.get((model, s), _Rows()), *sets[s][1:], order_options)
+            )
         models[model] = (on_sets[0], on_sets[1])
     cells = []
     for model, names in references.items():
@@ -230,7 +232,7 @@ def _answered(trials: Mapping[str, Sequence[float | None]]) -> _Rows:
         for score in every:
             if score is not None:
                 read.append(score)
-        rows.asked.add(id_)
+        rows.requested.add(id_)
         if read:
             rows.score[id_] = read
         rows.reads[Arm.SCORE][0] += len(every)
@@ -288,13 +290,13 @@ def _renamed(
     """
     renamed: dict[tuple[str, str], _Rows] = {}
     for (model, name), rows in imported_rows.items():
-        for id_ in rows.asked:
+        for id_ in rows.requested:
             key = items.get((name, id_))
             if key is None:
                 continue
             benchmark, question_id = key
             target = renamed.setdefault((model, benchmark), _Rows())
-            target.asked.add(question_id)
+            target.requested.add(question_id)
             target.reads[Arm.SCORE][0] += 1
             if id_ in rows.score:
                 target.score[question_id] = rows.score[id_]
@@ -313,7 +315,7 @@ def _take(rows: _Rows, row: dict[str, Any]) -> None:
         return
     reads[0] += 1
     if arm == Arm.SCORE:
-        rows.asked.add(id_)
+        rows.requested.add(id_)
     if row["error"] is not None or not row["parsed"]:
         return
     reads[1] += 1
@@ -344,14 +346,14 @@ def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
 
 
 def _model_set(
-    model: str, rows: _Rows, questions: Sequence[Item], shards: Sequence[int], own: Orders
+    model: str, rows: _Rows, questions: Sequence[Item], shards: Sequence[int], order_options: Orders
 ) -> ModelSet:
     """Return the results of one model on the items of one set, with NaN for a missing row."""
     ids = [q.id for q in questions]
-    parts = shards_of(questions, own.shard_items) if own.orders else []
-    order = np.full((len(shards), own.orders + 1), np.nan)
+    parts = shards_of(questions, order_options.shard_items) if order_options.orders else []
+    order = np.full((len(shards), order_options.orders + 1), np.nan)
     for s, number in enumerate(shards):
-        for level in range(own.orders + 1):
+        for level in range(order_options.orders + 1):
             terms = rows.order.get((number, level), ())
             # If an item of a shard is missing, the sum is the likelihood of a shorter text, so it
             # is not used.
@@ -362,9 +364,9 @@ def _model_set(
         """Return values by id as an array in the order of the items."""
         return np.array([values.get(id_, np.nan) for id_ in ids], dtype=float)
 
-    options = np.full((len(ids), own.option_orders + 1), np.nan)
+    options = np.full((len(ids), order_options.option_orders + 1), np.nan)
     for i, id_ in enumerate(ids):
-        for order_number in range(own.option_orders + 1):
+        for order_number in range(order_options.option_orders + 1):
             options[i, order_number] = rows.options.get((id_, order_number), np.nan)
     first_items = {number: part[0].id for number, part in zip(shards, parts, strict=True)}
     scores = {id_: float(np.mean(trials)) for id_, trials in rows.score.items()}
@@ -378,7 +380,7 @@ def _model_set(
         order=order,
         reads={arm: Reads(*counts) for arm, counts in rows.reads.items()},
         requests=_orders_sent(rows.requests, first_items),
-        asked=np.array([id_ in rows.asked for id_ in ids], dtype=bool),
+        requested=np.array([id_ in rows.requested for id_ in ids], dtype=bool),
     )
 
 
@@ -405,7 +407,7 @@ def _orders_sent(
 
 
 def _item_set(
-    name: str, questions: Sequence[Item], shards: Sequence[Sequence[Item]], own: Orders
+    name: str, questions: Sequence[Item], shards: Sequence[Sequence[Item]], order_options: Orders
 ) -> ItemSet:
     """Return the `ItemSet` of one set: the clusters and lengths of the items, and the similarity of
     neighbouring items.
@@ -421,19 +423,19 @@ def _item_set(
         question_ids=tuple(q.id for q in questions),
         cluster=cluster,
         n_options=np.array(n_options, dtype=np.int64),
-        neighbours=neighbours(shards, own),
+        neighbours=neighbours(shards, order_options),
         log_length=np.array(log_lengths),
     )
 
 
-def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, FloatArray]:
+def neighbours(shards: Sequence[Sequence[Item]], order_options: Orders) -> dict[str, FloatArray]:
     """Measure how similar neighbouring items are in each order of each shard.
 
     Parameters
     ----------
     shards : sequence of S shards
         Each shard is a sequence of neighbouring items.
-    own : Orders
+    order_options : Orders
         Options from which the K other orders of each shard are drawn.
 
     Returns
@@ -451,11 +453,11 @@ def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, Float
     """
     measures = {}
     for name in ("words", "length"):
-        measures[name] = np.full((len(shards), own.orders + 1), np.nan)
+        measures[name] = np.full((len(shards), order_options.orders + 1), np.nan)
     for s, shard in enumerate(shards):
         texts = list(map(item_text, shard))
         words = [frozenset(text.casefold().split()) for text in texts]
-        for level, order in enumerate(shard_orders(shard, own)):
+        for level, order in enumerate(shard_orders(shard, order_options)):
             pairs = list(pairwise(order))
             overlaps = [len(words[a] & words[b]) / len(words[a] | words[b]) for a, b in pairs]
             differences = [abs(len(texts[a]) - len(texts[b])) for a, b in pairs]

@@ -289,7 +289,7 @@ def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float |
         gap.
     """
     gap = evidence.indicator(Name.GAP)
-    if not evidence.held or not gap.pvalue or gap.adjusted is None:
+    if not evidence.imputed_gaps or not gap.pvalue or gap.adjusted is None:
         return None
     holm_factor = gap.adjusted / gap.pvalue
 

@@ -19,7 +19,7 @@ from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
 from audit.statistics.between_models import one_family, predictive
 from audit.statistics.completion import Auc, membership_auc
 from audit.statistics.estimate import hull
-from audit.statistics.fresh_gap import FreshGap, agreement, by_guessing, fresh_gap, unparsed_held
+from audit.statistics.fresh_gap import FreshGap, agreement, by_guessing, fresh_gap, unparsed_imputed
 from audit.statistics.multiplicity import holm
 from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
 from audit.statistics.paired import FloatArray, IntArray
@@ -286,9 +286,9 @@ class Text:
 class ImputedGap:
     """Hold the gap to held-out items with unparsed answers imputed at one odds ratio.
 
-    Unparsed answers are imputed in two ways (`fresh_gap.unparsed_held`). The way that makes the gap
-    small gives the p-value and the lower limit. The way that makes the gap large gives the upper
-    limits. The estimate is the middle of both gaps, so it lies between the limits.
+    Unparsed answers are imputed in two ways (`fresh_gap.unparsed_imputed`). The way that makes the
+    gap small gives the p-value and the lower limit. The way that makes the gap large gives the
+    upper limits. The estimate is the middle of both gaps, so it lies between the limits.
 
     Attributes
     ----------
@@ -363,7 +363,7 @@ class Evidence:
         References that are not used for the score because they are not above chance.
     indicators : tuple of Indicator
         The indicators, in the order of `Name`.
-    held : tuple of ImputedGap
+    imputed_gaps : tuple of ImputedGap
         The gap with unparsed answers imputed, for each odds ratio; empty if all answers were
         parsed.
     kind : Auc or None
@@ -398,7 +398,7 @@ class Evidence:
     abilities: tuple[RaschGap, ...]
     left_out: tuple[str, ...]
     indicators: tuple[Indicator, ...]
-    held: tuple[ImputedGap, ...] = ()
+    imputed_gaps: tuple[ImputedGap, ...] = ()
     kind: Auc | None = None
     apart: tuple[ReferenceGap, ...] = ()
     alike: float | None = None
@@ -490,7 +490,7 @@ class Evidence:
         return self.limits()[2] < 0
 
     def _imputed(self, gamma: float) -> ImputedGap | None:
-        for imputed in self.held:
+        for imputed in self.imputed_gaps:
             if imputed.gamma == gamma:
                 return imputed
         return None
@@ -685,11 +685,11 @@ def contaminated(evidence: Evidence, alpha: float) -> tuple[ReferenceGap, ...]:
         return ()
     adjusted = holm([reference.pvalue for reference in evidence.apart]).tolist()
     pairs = zip(evidence.apart, adjusted, strict=True)
-    apart = []
+    larger = []
     for reference, p in pairs:
         if p <= alpha and reference.difference > 0:
-            apart.append(reference)
-    return tuple(apart)
+            larger.append(reference)
+    return tuple(larger)
 
 
 def words_reveal_order(evidence: Evidence, limits: MemoryThresholds) -> bool:
@@ -745,28 +745,30 @@ def measure(
     Evidence
         The statistics. The p-values are not yet corrected over the panel.
     """
-    own, own_fresh = cell.tested
+    tested, tested_fresh = cell.tested
     references = [reference for reference, _ in cell.references]
     on_both = _on_both_sets(cell.references)
     outside = _outside(cell)
 
     def ordered(
-        x: FloatArray, theirs: Sequence[FloatArray], outside: Reason | None
+        x: FloatArray, of_references: Sequence[FloatArray], outside: Reason | None
     ) -> Ordered | None:
-        return _ordered(x, theirs, rng, n_resamples, outside, describe)
+        return _ordered(x, of_references, rng, n_resamples, outside, describe)
 
-    order = ordered(own.order, [r.order for r in references], outside)
-    options = ordered(own.options, [r.options for r in references], outside)
+    order = ordered(tested.order, [r.order for r in references], outside)
+    options = ordered(tested.options, [r.options for r in references], outside)
     fresh_order = None
-    if own_fresh is not None:
-        fresh_order = ordered(own_fresh.order, [b.order for _, b in on_both], None)
+    if tested_fresh is not None:
+        fresh_order = ordered(tested_fresh.order, [b.order for _, b in on_both], None)
     exchangeable = {}
     for name, values in cell.published.neighbours.items():
         if values.shape[1] > 1:
             exchangeable[name] = order_test(values, rng=rng, n_resamples=n_resamples).pvalue
-    kept, left_out = _above_guessing(cell)
-    gap, abilities, held = _gap(cell, kept, limits, sorted({*gammas, DECIDE_AT}), rng, n_resamples)
-    lucky, unbracketed = _lucky(kept, cell.chance[1])
+    used, left_out = _above_guessing(cell)
+    gap, abilities, imputed_gaps = _gap(
+        cell, used, limits, sorted({*gammas, DECIDE_AT}), rng, n_resamples
+    )
+    lucky, unbracketed = _lucky(used, cell.chance[1])
     evidence = Evidence(
         order=order,
         options=options,
@@ -778,14 +780,14 @@ def measure(
         abilities=abilities,
         left_out=left_out,
         indicators=(),
-        held=held,
+        imputed_gaps=imputed_gaps,
         kind=cell.kind,
-        apart=_apart(kept[1:], _clusters(cell)) if gap is not None and describe else (),
+        apart=_reference_gaps(used[1:], _clusters(cell)) if gap is not None and describe else (),
         alike=agreement(score_pairs(on_both)) if on_both else None,
         outside=outside,
         lucky=lucky,
         unbracketed=unbracketed,
-        same_chance=None if gap is None else _same_chance(cell, kept),
+        same_chance=None if gap is None else _same_chance(cell, used),
     )
     return replace(evidence, indicators=indicators(cell, evidence, limits))
 
@@ -861,11 +863,11 @@ def _lucky(
     """Return the gaps that could arise merely from guessing (`Evidence.lucky` and
     `Evidence.unbracketed`).
     """
-    own, *others = (mean_of(fresh.score) for _, fresh in models) if models else [float("nan")]
-    if not others or np.isnan([own, *others]).any():
+    tested, *others = (mean_of(fresh.score) for _, fresh in models) if models else [float("nan")]
+    if not others or np.isnan([tested, *others]).any():
         return (0.0, 0.0), (0.0, 0.0)
-    beyond = own - float(np.clip(own, min(others), max(others)))
-    return by_guessing(own - float(np.mean(others)), chance), by_guessing(beyond, chance)
+    beyond = tested - float(np.clip(tested, min(others), max(others)))
+    return by_guessing(tested - float(np.mean(others)), chance), by_guessing(beyond, chance)
 
 
 def _outside(cell: MemoryCell) -> Reason | None:
@@ -890,7 +892,7 @@ def _outside(cell: MemoryCell) -> Reason | None:
 
 
 def _ordered(
-    own: FloatArray,
+    tested: FloatArray,
     references: Sequence[FloatArray],
     rng: np.random.Generator,
     n_resamples: int,
@@ -900,29 +902,29 @@ def _ordered(
     """Return the tests of the order of items in shards, or of options in items. None if only the
     published order was sent.
     """
-    if own.shape[1] < 2 or np.isnan(own[:, 0]).all():
+    if tested.shape[1] < 2 or np.isnan(tested[:, 0]).all():
         return None
-    alone = order_test(own, rng=rng, n_resamples=n_resamples)
+    alone = order_test(tested, rng=rng, n_resamples=n_resamples)
     beyond = spread = own_spread = twice = None
     if references:
-        beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
+        beyond = order_test(tested - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
         if beyond.units > 1:
-            unit, theirs = _in_own_unit(own), list(map(_in_own_unit, references))
+            unit, unit_references = _in_own_unit(tested), list(map(_in_own_unit, references))
             # The unit is NaN if there is a single other order, since one value has no spread.
-            known = not any(np.isnan(r).all() for r in (unit, *theirs))
-            twice = _beyond(unit, [2 * r for r in theirs]) if known else None
+            known = not any(np.isnan(r).all() for r in (unit, *unit_references))
+            twice = _beyond(unit, [2 * r for r in unit_references]) if known else None
             if len(references) > 1:
-                spread = _beyond(_gains(own), list(map(_gains, references)))
-                own_spread = _beyond(unit, theirs) if known else None
+                spread = _beyond(_gains(tested), list(map(_gains, references)))
+                own_spread = _beyond(unit, unit_references) if known else None
     tests = tuple(order_test(r, rng=rng, n_resamples=0) for r in references) if describe else ()
     return Ordered(alone, beyond, spread, own_spread, twice, tests, outside)
 
 
-def _beyond(own: FloatArray, references: Sequence[FloatArray]) -> SetDifference:
+def _beyond(tested: FloatArray, references: Sequence[FloatArray]) -> SetDifference:
     """Test whether the tested model's mean gain (over shards or items) exceeds the references' mean
     gain.
     """
-    return set_difference((own, _NOTHING), [(r, _NOTHING) for r in references])
+    return set_difference((tested, _NOTHING), [(r, _NOTHING) for r in references])
 
 
 def _gains(x: FloatArray) -> FloatArray:
@@ -996,8 +998,8 @@ def text_of(cell: MemoryCell, text: str) -> Text | None:
     try:
         nats = set_difference(sides[0], sides[1:], clusters)
         scaled = list(map(in_own_spread, sides))
-        apart = apartness(scaled[0], scaled[1:])
-        return Text(nats, set_difference(scaled[0], scaled[1:], clusters, apart=apart))
+        tau_factor = apartness(scaled[0], scaled[1:])
+        return Text(nats, set_difference(scaled[0], scaled[1:], clusters, tau_factor=tau_factor))
     except DataError:
         return None  # A set has fewer than two items with this text. The indicator states this.
 
@@ -1010,14 +1012,14 @@ def _above_guessing(cell: MemoryCell) -> tuple[list[tuple[ModelSet, ModelSet]], 
     if cell.fresh is None or not models:
         return [], ()
     chance = float(np.average(cell.chance, weights=(cell.published.n, cell.fresh.n)))
-    kept, left_out = models[:1], models[:0]
+    used, left_out = models[:1], models[:0]
     for a, b in models[1:]:
         values = np.concatenate([a.score, b.score])
         values = values[~np.isnan(values)]
         se = np.sqrt(max(chance * (1 - chance), 1e-12) / max(values.size, 1))
         able = values.size and values.mean() > chance + _STANDARD_ERRORS * se
-        (kept if able else left_out).append((a, b))
-    return kept, tuple(a.model for a, _ in left_out)
+        (used if able else left_out).append((a, b))
+    return used, tuple(a.model for a, _ in left_out)
 
 
 def _gap(
@@ -1065,20 +1067,20 @@ def _gap(
         return gap, abilities, ()
 
     def imputed(gamma: float, *, against: bool) -> tuple[FreshGap, tuple[RaschGap, ...]]:
-        values, heights = unparsed_held(scores, unparsed, gamma, against=against)
+        values, heights = unparsed_imputed(scores, unparsed, gamma, against=against)
         return judged(values, heights), able(values)
 
-    held = []
+    imputed_gaps = []
     for gamma in gammas:
         against, favour = imputed(gamma, against=True), imputed(gamma, against=False)
         pvalue, low, _ = on_all_scales(*against)
         middle = (against[0].did.difference + favour[0].did.difference) / 2
         high, upper = on_all_scales(*favour)[2], upper_limit(*favour)
-        held.append(ImputedGap(gamma, pvalue, low, high, upper, middle))
-    return gap, abilities, tuple(held)
+        imputed_gaps.append(ImputedGap(gamma, pvalue, low, high, upper, middle))
+    return gap, abilities, tuple(imputed_gaps)
 
 
-def _apart(
+def _reference_gaps(
     references: Sequence[tuple[ModelSet, ModelSet]], clusters: tuple[IntArray, IntArray]
 ) -> tuple[ReferenceGap, ...]:
     """Return the gap of each reference minus that of the other references; empty with fewer than
@@ -1100,13 +1102,13 @@ def _apart(
 
 def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
     """Return how well each token score separates the published from the held-out items."""
-    own, fresh = cell.tested
+    published, fresh = cell.tested
     if fresh is None:
         return {}
     aucs: dict[str, tuple[Auc, Auc | None]] = {}
     pairs = _on_both_sets(cell.references)
-    for name in own.tokens:
-        x, y = own.tokens[name], fresh.tokens[name]
+    for name in published.tokens:
+        x, y = published.tokens[name], fresh.tokens[name]
         if min(np.count_nonzero(~np.isnan(x)), np.count_nonzero(~np.isnan(y))) < 2:
             continue
         beyond = None
@@ -1228,10 +1230,17 @@ def _options(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicat
 
 def _order_indicator(name: Name, ordered: Ordered, unit: str, *, recorded: bool) -> Indicator:
     """Return the indicator that an order test gives."""
-    own, shown, p = ordered.own, ordered.shown, ordered.pvalue
+    tested, shown, p = ordered.own, ordered.shown, ordered.pvalue
     if recorded:  # The order was drawn at random and has no meaning, so no guard is needed.
         return Indicator(
-            name, own.pvalue, None, own.gain, own.low, own.high, unit, unguarded=own.pvalue
+            name,
+            tested.pvalue,
+            None,
+            tested.gain,
+            tested.low,
+            tested.high,
+            unit,
+            unguarded=tested.pvalue,
         )
     if ordered.beyond is not None and ordered.beyond.units > 1 and ordered.twice is None:
         return Indicator(name, why=because("one_other_order"))

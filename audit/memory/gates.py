@@ -165,16 +165,18 @@ def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds
     for a, b in cell.references:
         if b is not None:
             means.append((np.nanmean(a.score), np.nanmean(b.score)))
-    theirs = ""
+    weakest_scores = ""
     if means:
         weakest = np.min(means, axis=0).tolist()
-        theirs = f" The weakest reference scores {percent(weakest[0])} and {percent(weakest[1])}."
+        weakest_scores = (
+            f" The weakest reference scores {percent(weakest[0])} and {percent(weakest[1])}."
+        )
     by_points = 1.0 if evidence.gap is None else evidence.gap.pvalue
     return rule.checked(
         passed=not by_points <= limits.alpha < (evidence.same_chance or 0.0),
         number=published - held_out,
         detail=f"A guess is right in {percent(published)} of the benchmark's items and "
-        f"{percent(held_out)} of the held-out items.{theirs}",
+        f"{percent(held_out)} of the held-out items.{weakest_scores}",
         advice="Choose held-out items with as many options as the benchmark's, or references that "
         "are as able as this model.",
         withholds=False,
@@ -198,7 +200,7 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
         The cell without these references. Its field `dropped` states why each reference is left
         out. A reference repeats another model if it is the same model under a second name.
     """
-    kept, dropped = [], []
+    references, dropped = [], []
     scores = []
     for pair in (cell.tested, *cell.references):
         scores.append([answers.score for answers in pair if answers])
@@ -221,8 +223,8 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
         if bad:
             dropped.append(bad[0])
         else:
-            kept.append(pair)
-    return replace(cell, references=tuple(kept), dropped=(*cell.dropped, *dropped))
+            references.append(pair)
+    return replace(cell, references=tuple(references), dropped=(*cell.dropped, *dropped))
 
 
 def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds: bool) -> Gate:

@@ -85,7 +85,7 @@ class Row:
     rank_without: int | None = None
 
     @property
-    def found(self) -> bool:
+    def is_finding(self) -> bool:
         """Return whether the verdict on the model is a finding of memory."""
         return self.grade in _FOUND
 
@@ -147,9 +147,9 @@ class Leaderboard:
         return tuple(row for row in self.rows if row.rank is not None)
 
     @property
-    def found(self) -> tuple[Row, ...]:
+    def findings(self) -> tuple[Row, ...]:
         """Return the judged rows with a finding."""
-        return tuple(row for row in self.judged if row.found)
+        return tuple(row for row in self.judged if row.is_finding)
 
     @property
     def doubtful(self) -> tuple[Row, ...]:
@@ -172,7 +172,7 @@ class Leaderboard:
             The rows of these models. Memory of a reference can hide the memory of models that were
             judged against this reference.
         """
-        return tuple(row for row in (*self.found, *self.doubtful) if row.is_reference)
+        return tuple(row for row in (*self.findings, *self.doubtful) if row.is_reference)
 
     @property
     def blind_below(self) -> float | None:
@@ -252,7 +252,7 @@ def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
     """Return the row of a judged cell, without ranks. `serving` holds the names of the reference
     models.
     """
-    gap, estimate = result.evidence.indicator(Name.GAP), result.without.found
+    gap, estimate = result.evidence.indicator(Name.GAP), result.without.estimate
     refused = result.grade in _NOT_JUDGED or estimate is None
     doubtful = result.grade == Grade.CAUSE_UNKNOWN
     known = gap.estimate is not None and gap.low is not None and gap.high is not None
@@ -323,7 +323,7 @@ def sentence(board: Leaderboard) -> str:
     n, on = len(board.judged), board.benchmark
     if not n:
         return f"None of {len(board.rows)} models could be judged on {on}."
-    findings, open_gaps, unsure = len(board.found), len(board.doubtful), len(board.undecided)
+    findings, open_gaps, unsure = len(board.findings), len(board.doubtful), len(board.undecided)
     no_decisions = ""
     if not board.chosen and board.blind_below is not None and 2 * unsure > n:
         no_decisions = (
@@ -343,7 +343,7 @@ def sentence(board: Leaderboard) -> str:
     few = ""
     if unsure and not no_decisions:
         few = f" For {unsure} of {n} the data are too few to exclude a gap."
-    return f"{no_decisions}{counts}. {_named(board.found or board.doubtful)}{few}"
+    return f"{no_decisions}{counts}. {_named(board.findings or board.doubtful)}{few}"
 
 
 def _named(rows: Sequence[Row]) -> str:

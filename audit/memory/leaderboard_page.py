@@ -199,7 +199,7 @@ def _draw(axes: Any, y: int, row: Row) -> None:
     colour, marker = canvas.BLUE, "s"
     if row.doubtful:
         colour, marker = canvas.ORANGE, "v"
-    if row.found:
+    if row.is_finding:
         colour, marker = canvas.VERMILLION, "D"
     if row.without is None:
         axes.plot([score], [y], "o", markerfacecolor="none", color=canvas.MUTED, markersize=6)

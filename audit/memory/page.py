@@ -178,7 +178,7 @@ def page(verdict: RunVerdict, run_dir: Path) -> Page:
     Page
         The tables, the figures, and a function that renders the page.
     """
-    verdict = verdict.found_first()
+    verdict = verdict.sorted_by_grade()
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
     items: list[PageItem] = []
     drawn: dict[str, Figure] = {}
@@ -258,7 +258,7 @@ def render(
         indicators=shown_indicators,
         cells=cells,
         conditions=CONDITIONS,
-        said=write,
+        say=write,
         fdr=FDR,
         decisions=marks_of(verdict, VERDICTS),
         errors=errors_of(verdict.results, ERRORS),
@@ -281,8 +281,8 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
     for r in verdict.results:
         if r.without.score:
             rows.append((f"score, {r.model}", r.without.score, False))
-        if r.without.found:
-            rows.append((f"without memory, {r.model}", r.without.found.without, True))
+        if r.without.estimate:
+            rows.append((f"without memory, {r.model}", r.without.estimate.without, True))
     drawn = {}
     if rows:
         chance = min(c.published.chance for c in verdict.cells)
@@ -373,14 +373,14 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
     """
     page_items = []
     for side, items in enumerate((cell.published, cell.fresh)):
-        own = cell.tested[side]
-        if own is None or items is None:
+        tested = cell.tested[side]
+        if tested is None or items is None:
             continue
         texts = {name: _text(cell, side, name) for name in TEXT_SCORES}
         order = np.argsort(-np.nan_to_num(texts["item"], nan=-np.inf), kind="stable")
         for i in order.tolist():
             q = questions[items.name, items.question_ids[i]]
-            score = finite(own.score[i])
+            score = finite(tested.score[i])
             state = "correct" if score else "wrong"
             if score is None:
                 state = "none"
@@ -396,9 +396,9 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
                     gold=gold,
                     score=score,
                     texts={name: finite(values[i]) for name, values in texts.items()},
-                    tokens={name: finite(own.tokens[name][i]) for name in TOKEN_SCORES},
-                    first=finite(own.ranks[i]),
-                    option_rank=_rank(own.options[i]),
+                    tokens={name: finite(tested.tokens[name][i]) for name in TOKEN_SCORES},
+                    first=finite(tested.ranks[i]),
+                    option_rank=_rank(tested.options[i]),
                     marks=("fresh" if side else "published", state),
                 )
             )

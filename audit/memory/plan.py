@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from audit.benchmarks.fresh import check_fresh, told_families
+from audit.benchmarks.fresh import check_fresh, families_of
 from audit.config.dry_run import CallCounts, Planned, reach
 from audit.config.plan_cost import in_one_line
 from audit.config.references import judged, reference_runs
@@ -206,7 +206,7 @@ def cautions(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
     references = [name for name in analysis["origins"] if name not in tested]
     doubts = dict[str, None]()
     for name in tested:
-        doubt = family_doubt(name, references, told_families(analysis["origins"]), options=True)
+        doubt = family_doubt(name, references, families_of(analysis["origins"]), options=True)
         if doubt is not None:
             doubts[sentence(because("other_families", **doubt.numbers), TEXTS)] = None
     return [*lines, *doubts]

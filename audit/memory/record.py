@@ -75,7 +75,7 @@ class ModelSet:
         Numbers of rows, by arm.
     requests : RequestCounts
         Number of orders whose request repeats the request for the published or another order.
-    asked : (n,) array of bool or None
+    requested : (n,) array of bool or None
         Whether the score of an item was requested; None if every score was requested. A requested
         score that is NaN is an unparsed or missing answer.
     """
@@ -89,7 +89,7 @@ class ModelSet:
     order: FloatArray
     reads: Mapping[str, Reads]
     requests: RequestCounts = field(default_factory=RequestCounts)
-    asked: BoolArray | None = None
+    requested: BoolArray | None = None
 
     @property
     def unread(self) -> BoolArray:
@@ -101,7 +101,7 @@ class ModelSet:
             True for each item with a missing or unparsed answer.
         """
         lost: BoolArray = np.isnan(self.score)
-        return lost if self.asked is None else lost & self.asked
+        return lost if self.requested is None else lost & self.requested
 
 
 TEXT_SCORES = ("item", "half", "wrong")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from audit.benchmarks.fresh import told_families
+from audit.benchmarks.fresh import families_of
 from audit.config.references import recorded_references
 from audit.core.package_data import shipped_table
 from audit.judge.gates import checks_of
@@ -60,16 +60,21 @@ def judge(
     orders = {}
     for name in ("seed", "shard_items", "orders", "option_orders"):
         orders[name] = int(manifest.config[name])
-    own = Orders(str(run_dir), **orders)
+    order_options = Orders(str(run_dir), **orders)
     loaded = load_memory(
-        run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own
+        run_dir,
+        analysis["judged"],
+        references,
+        analysis["benchmark"],
+        analysis["fresh"],
+        order_options,
     )
     drawn = bool(analysis.get("published_order"))
     undated = analysis.get("undated", analysis["judged"])
     missing = tuple(
         analysis.get("dates_missing", ("control_benchmark.date", "model.NAME.released"))
     )
-    families = told_families(analysis.get("origins", {}))
+    families = families_of(analysis.get("origins", {}))
     cells = []
     for cell in loaded:
         partial = analysis.get("partial", {}).get(cell.model, "")

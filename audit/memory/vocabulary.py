@@ -52,11 +52,11 @@ class ScoreWithout:
 
     Attributes
     ----------
-    said : Reason
+    reason : Reason
         The statement on the score, as a code with numbers.
     score : Limits or None
         Accuracy on the benchmark with its 95 % interval.
-    found : WithoutMemory or None
+    estimate : WithoutMemory or None
         The estimate; None if the score without memory is not identified.
     items : FromMemory or None
         Evidence for each published item that it was answered from memory.
@@ -64,16 +64,16 @@ class ScoreWithout:
         Codes of what is missing.
     """
 
-    said: Reason
+    reason: Reason
     score: Bounds | None
-    found: WithoutMemory | None = None
+    estimate: WithoutMemory | None = None
     items: FromMemory | None = None
     needs: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """Return the statement on the score as text."""
-        return sentence(self.said, TEXTS)
+        return sentence(self.reason, TEXTS)
 
 
 @dataclass(frozen=True, kw_only=True)

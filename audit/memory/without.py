@@ -48,7 +48,11 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
         clusters = cell.published.cluster, cell.fresh.cluster
         try:
             estimate = without_memory(
-                scores[0], scores[1:], clusters, held=_wider_gaps(evidence), chance=cell.chance
+                scores[0],
+                scores[1:],
+                clusters,
+                imputed_gaps=_wider_gaps(evidence),
+                chance=cell.chance,
             )
             items = from_memory(scores[0], scores[1:], likelihoods(cell, models, "item"))
         except DataError as error:
@@ -72,7 +76,7 @@ def _wider_gaps(evidence: Evidence) -> list[tuple[float, float, float]]:
     memory.
     """
     gaps = []
-    for imputed in evidence.held:
+    for imputed in evidence.imputed_gaps:
         # Unparsed answers may be right more or less often than expected.
         if imputed.gamma == DECIDE_AT:
             gaps.append((0.0, imputed.low, imputed.high))
@@ -168,15 +172,15 @@ def ranked(
     items = result.without.items
     if items is None:
         return []
-    kept = []
+    references = []
     for model, _ in cell.references:
         if model.model not in result.evidence.left_out:
-            kept.append(model)
+            references.append(model)
     rows = []
     for i in items.order:
         id_ = cell.published.question_ids[i]
         answered = right = 0
-        for model in kept:
+        for model in references:
             if not np.isnan(model.score[i]):
                 answered += 1
                 right += int(model.score[i] > 0.5)

@@ -156,8 +156,10 @@ def _scores(
     The answers are arrays of shape (models, n) for n published items and (models, m) for m held-out
     items. An entry is 1 for a right answer, 0 for a wrong answer, and NaN for an unparsed answer.
     """
-    own = design.accuracy if world.accuracy is None else world.accuracy
-    accuracy = np.append(own, np.linspace(*(world.others or _OTHERS), design.references))
+    tested_accuracy = design.accuracy if world.accuracy is None else world.accuracy
+    accuracy = np.append(
+        tested_accuracy, np.linspace(*(world.others or _OTHERS), design.references)
+    )
     fresh_guess = world.guess if world.fresh_guess is None else world.fresh_guess
     spread, fresh_spread = np.hypot([world.spread, world.fresh_spread], _OWN_ITEM).tolist()
     published, fresh = Logistic(spread, world.guess), Logistic(fresh_spread, fresh_guess)

@@ -496,12 +496,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the json instead of the tables")
 
 
-def run(asked: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Analyse the tables, print the results, and write the files.
 
     Parameters
     ----------
-    asked : Namespace
+    arguments : Namespace
         Arguments of the command.
 
     Returns
@@ -514,10 +514,10 @@ def run(asked: argparse.Namespace) -> int:
     AuditError
         If the tables cannot be read, or the folder cannot be written.
     """
-    out = place(asked.out, "outputs/reanalysis_li2026", force=asked.force)
+    out = place(arguments.out, "outputs/reanalysis_li2026", force=arguments.force)
     result = shipped()
     paths = write(result, out)
-    if asked.json:
+    if arguments.json:
         print_json(paths)
         return 0
     console = Console(width=None if sys.stdout.isatty() else 120)

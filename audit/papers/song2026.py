@@ -485,12 +485,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(asked: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Analyse the table, print the results, and write the files.
 
     Parameters
     ----------
-    asked : Namespace
+    arguments : Namespace
         Arguments of the command.
 
     Returns
@@ -503,25 +503,25 @@ def run(asked: argparse.Namespace) -> int:
     AuditError
         If the input cannot be used.
     """
-    of_paper = asked.csv in (None, Path("song2026"))
-    default = "outputs/reanalysis" if of_paper else f"outputs/reanalysis_{asked.csv.stem}"
-    out = place(asked.out, default, force=asked.force)
-    chance = 0.25 if asked.chance is None else asked.chance
+    of_paper = arguments.csv in (None, Path("song2026"))
+    default = "outputs/reanalysis" if of_paper else f"outputs/reanalysis_{arguments.csv.stem}"
+    out = place(arguments.out, default, force=arguments.force)
+    chance = 0.25 if arguments.chance is None else arguments.chance
     if of_paper:
         result, contradictions = analyse(
             shipped("table2_model_router"),
             printed=(shipped("table1_model_summary"), shipped("table3_router_summary")),
-            n=asked.n,
+            n=arguments.n,
             chance=chance,
-            chance_assumed=asked.chance is None,
+            chance_assumed=arguments.chance is None,
             source="song2026, Table 2",
         )
     else:
         result, contradictions = analyse(
-            _text(asked.csv), n=asked.n, chance=chance, source=asked.csv.name
+            _text(arguments.csv), n=arguments.n, chance=chance, source=arguments.csv.name
         )
     paths = write(result, contradictions, out)
-    if asked.json:
+    if arguments.json:
         print_json(paths)
         return 0
     from rich.console import Console

@@ -416,12 +416,12 @@ def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
         selections["without_exact"] = [row for row in rows if not is_exact(row)]
         selections["without_their_models"] = [row for row in rows if row.model not in odd_models]
     tested = []
-    for name, kept in selections.items():
+    for name, selection in selections.items():
         try:
-            tests = heterogeneity(kept), trend(kept)
+            tests = heterogeneity(selection), trend(selection)
         except DataError:
             continue
-        tested.append(Panel(name, len(kept), tuple(router_summary(kept)), *tests))
+        tested.append(Panel(name, len(selection), tuple(router_summary(selection)), *tests))
     return tuple(tested)
 
 

@@ -15,7 +15,7 @@ from audit.core.number_text import percent
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.judging.result import MAX_ITEMS, Calibration, json_ready, sentence, sentences
 from audit.judging.run import JudgedRun
-from audit.judging.shipped import apart, nearest_design
+from audit.judging.shipped import log_distance, nearest_design
 from audit.judging.simulated import rate_text
 from audit.perturb.decide import COUNTED, cannot_exclude, decide, finding, headline, unparsed
 from audit.perturb.design import PerturbThresholds
@@ -58,7 +58,7 @@ def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) 
             "accuracy": evidence.drop.original,
             "unparsed": robustness.share if robustness else 0.0,
             "replicates": cell.tested.runs_that_differ,
-            "control": control is not None and control.asked,
+            "control": control is not None and control.used,
         }
         calibration = nearest(case.settings.table, run, limits.to_dict())
     return PerturbResult(
@@ -107,11 +107,11 @@ class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
     library: dict[str, Any]
     control_library: dict[str, Any] | None = None
 
-    def own(self) -> dict[str, Any]:
+    def extra_fields(self) -> dict[str, Any]:
         """Return the fields that a perturbation audit adds to a run in verdict.json."""
         return {"library": self.library, "control_library": self.control_library}
 
-    def own_of_cell(self, cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
+    def extra_cell_fields(self, cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
         """Return the fields that a perturbation audit adds to a cell in verdict.json."""
         return cell_dict(cell, result)
 
@@ -142,7 +142,7 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
         "n_questions": cell.n,
         "variants": len(tested.variants),
         "original_replicates": len(tested.original),
-        "not_asked": int((~tested.was_asked).sum()),
+        "not_asked": int((~tested.requested_variants).sum()),
         "references": [w.model for w in cell.references],
         **attributes(cell, "broken", "requests"),
         "evidence": None,
@@ -221,12 +221,12 @@ def nearest(
 
     def distance(design: Mapping[str, Any]) -> float:
         """Return the distance of a calibrated design from the run."""
-        total = apart(n, design["n"]) + apart(variants, design["variants"]) / 2
-        total += apart(1 + references, 1 + design["references"])
-        total += apart(run["replicates"], design["replicates"]) / 4
+        total = log_distance(n, design["n"]) + log_distance(variants, design["variants"]) / 2
+        total += log_distance(1 + references, 1 + design["references"])
+        total += log_distance(run["replicates"], design["replicates"]) / 4
         total += 2 * abs(run["accuracy"] - design["accuracy"])
         total += 10 * max(run["unparsed"] - 0.04, 0.0)
-        return total + (apart(checked, design["checked"]) / 4 if checked else 0.0)
+        return total + (log_distance(checked, design["checked"]) / 4 if checked else 0.0)
 
     none_near = (
         f"No calibrated design is near: {n} questions, {variants} variants, {references} references, accuracy "

@@ -104,7 +104,7 @@ def _opened(path: str) -> tuple[Library, Mapping[str, tuple[Variant, ...]]]:
 SCHEMA = row_schema(
     "perturb",
     1,
-    own=(
+    audit_columns=(
         (
             "variant_id",
             pa.string(),

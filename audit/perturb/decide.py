@@ -319,12 +319,12 @@ def _more(gates: Sequence[Gate]) -> Reason:
     """Return the advice to ask more questions. The numbers are added if the plan needs more
     questions than were asked.
     """
-    asked = needed = 0.0
+    questions = needed = 0.0
     for gate in gates:
         if gate.name == "enough_data":
-            asked, needed = gate.numbers.get("asked") or 0.0, gate.numbers.get("needed") or 0.0
-    if needed > asked:
-        return because("more_questions", asked=asked, needed=needed)
+            questions, needed = gate.numbers.get("asked") or 0.0, gate.numbers.get("needed") or 0.0
+    if needed > questions:
+        return because("more_questions", asked=questions, needed=needed)
     return because("more_items")
 
 
@@ -472,18 +472,18 @@ def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
     unlike = cell.control.unlike if cell.control else ()
     many = beyond[0].references if beyond else 0
     tau = max((b.tau for b in beyond), default=0.0)
-    asked = control is not None and control.asked
+    used = control is not None and control.used
     explanations = (
         (True, because("answers_as_facts")),
         (not beyond, because("harder_variants")),
         (many == 1, because("one_reference")),
         (many > 1, because("suits_less", references=many, tau=tau)),
         (many > 1, because("references_remember")),
-        (control is not None and not asked, because("held_out_not_asked")),
+        (control is not None and not used, because("held_out_not_asked")),
         # No data can show that the rewordings of two sets are equally hard.
-        (asked, because("held_out_easier")),
-        (asked, because("held_out_harder")),
-        (asked and unlike, because("held_out_unlike", unlike=unlike)),
+        (used, because("held_out_easier")),
+        (used, because("held_out_harder")),
+        (used and unlike, because("held_out_unlike", unlike=unlike)),
         (cell.broken is None, because("broken_variants")),
         (e.noise.replicates < 2, because("runs_differ")),
         (not e.items.can_flag, because("which_items", smallest_p=e.items.smallest_p)),
@@ -545,7 +545,9 @@ def unparsed(
         return standing(replace(tests, adverse=imputed), alpha, *pvalues) == verdict
 
     point = tipping_point(holds) if verdict else float("nan")
-    was_asked = cell.tested.was_asked
-    n_asked = int(was_asked.sum()) + len(cell.tested.original) * int(was_asked.any(axis=0).sum())
-    share = sum(int(part.sum()) for part in cell.tested.unread) / max(n_asked, 1)
+    requested = cell.tested.requested_variants
+    n_requested = int(requested.sum()) + len(cell.tested.original) * int(
+        requested.any(axis=0).sum()
+    )
+    share = sum(int(part.sum()) for part in cell.tested.unread) / max(n_requested, 1)
     return Unparsed(share, verdict, point, bool(np.isinf(point)), evidence.largest_worst)

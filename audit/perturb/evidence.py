@@ -54,8 +54,8 @@ from audit.statistics.references import (
 )
 from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.set_difference import (
-    Asked,
     BeyondFresh,
+    PairedAnswers,
     SetDifference,
     beyond_fresh,
     set_difference,
@@ -117,7 +117,7 @@ class FreshControl:
     why: Reason | None = None
 
     @property
-    def asked(self) -> bool:
+    def used(self) -> bool:
         """Return whether the held-out items are used as a control."""
         return self.why is None
 
@@ -131,7 +131,7 @@ class FreshControl:
             The largest of the p-values on the three scales (intersection-union test); 1 if the
             control is not used.
         """
-        return max(b.pvalue for b in self.beyond) if self.asked else 1.0
+        return max(b.pvalue for b in self.beyond) if self.used else 1.0
 
 
 def fresh_control(
@@ -166,7 +166,7 @@ def fresh_control(
     why = _unfit(cell, fresh, n, units, limits) if as_read is None else as_read.why
     beyond: tuple[BeyondFresh, ...] = ()
     if why is None:
-        sides = _asked(cell), _and_half_a_drop(_asked(fresh))
+        sides = _paired_answers(cell), _and_half_a_drop(_paired_answers(fresh))
         beyond = tuple(beyond_fresh(*sides, scale=scale) for scale in SCALES)
     both = _references(cell, fresh, limits)
     return FreshControl(
@@ -185,20 +185,20 @@ def _unfit(
     failing = failed(all_gates(fresh, limits))
     if failing:
         return because("held_out_check_failed", gates=[gate.name for gate in failing])
-    held = fresh.tested.held(limits.unparsed_gamma)
-    if not (fresh.can_lose(fresh.tested) and fresh.can_lose(held)):
+    imputed = fresh.tested.imputed(limits.unparsed_gamma)
+    if not (fresh.can_lose(fresh.tested) and fresh.can_lose(imputed)):
         return because("held_out_at_chance")
     return None
 
 
-def _asked(cell: PerturbCell) -> Asked:
+def _paired_answers(cell: PerturbCell) -> PairedAnswers:
     """Return the tested model's answers to the originals and variants, with each item's probability
     of a right guess and its cluster.
     """
     return (*cell.tested.pair, cell.chance_items, cell.cluster)
 
 
-def _and_half_a_drop(sides: Asked) -> Asked:
+def _and_half_a_drop(sides: PairedAnswers) -> PairedAnswers:
     """Add one item whose accuracy drops from 1 (published wording) to 0.5 (reworded).
 
     If items are clustered, a whole cluster of average size is added, and every item in it drops by
@@ -483,7 +483,7 @@ class Tests:
     @property
     def held_out(self) -> FreshControl | None:
         """Return the results on held-out items if they are used."""
-        return self.control if self.control is not None and self.control.asked else None
+        return self.control if self.control is not None and self.control.used else None
 
     def _reference_p(self, beyond: list[float]) -> float:
         """Return the largest of three kinds of p-value: `found_p`, those in `beyond`, and that of
@@ -680,7 +680,7 @@ def _tests(
         curve = reference_curve(pair, pairs, chance, cluster, n_draws=n_draws, rng=rng)
     control = fresh_control(cell, limits, as_read)
     if as_read is None and control is not None and beyond:
-        control_se, references_se = control.beyond[0].se if control.asked else 0.0, beyond[0].se
+        control_se, references_se = control.beyond[0].se if control.used else 0.0, beyond[0].se
         if control_se > SE_MAX * references_se:  # The control is less precise than the references.
             control = replace(
                 control, why=because("held_out_vague", se=control_se, references=references_se)

@@ -68,7 +68,7 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
     Page
         The tables, the figures, and a function that renders the page.
     """
-    verdict = verdict.found_first()
+    verdict = verdict.sorted_by_grade()
     read, cells, results = behind.read, verdict.cells, verdict.results
     drawn: dict[str, Figure] = {}
     bins, trends = {}, []
@@ -143,7 +143,7 @@ def render(
                 "cell": c,
                 "result": r,
                 "mark": verdict.mark(c, r),
-                "not_asked": int((~c.tested.was_asked).sum()),
+                "not_asked": int((~c.tested.requested_variants).sum()),
             }
         )
     say = partial(sentence, texts=TEXTS)
@@ -212,11 +212,11 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
         detectable_drop, variants=variants, discordance=PLANNED_FLIPS, alpha=alpha, power=power
     )
     needed = items_needed(effect, variants, PLANNED_FLIPS, alpha=alpha, power=power) or 1
-    asked = min(c.n for c in verdict.cells)
+    items = min(c.n for c in verdict.cells)
     return {
         "ruled_out": canvas.ruled_out(known, effect, "drop"),
         "power_curve": canvas.power_curve(
-            plan, asked, needed, effect, "drop", decided=verdict.decided
+            plan, items, needed, effect, "drop", decided=verdict.decided
         ),
     }
 
@@ -438,7 +438,7 @@ class Shown:
     state : {"correct", "wrong", "none", "absent"}
         State of the model's answer: "none" if it is missing or unparsed, "absent" if the model was
         not asked this wording.
-    said : str
+    answer : str
         The model's answer as text, or the reason why the answer is missing.
     """
 
@@ -446,7 +446,7 @@ class Shown:
     segments: Segments
     distance: float | None
     state: str
-    said: str
+    answer: str
 
 
 @dataclass(frozen=True)
@@ -590,20 +590,20 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
     if not row["asked"]:
         return Shown(label, [], None, "absent", "not asked, because the library lacks it")
     if row["error"] is not None:
-        state, said = "none", f"failed: {row['error']}"
+        state, answer = "none", f"failed: {row['error']}"
     elif not row["parsed"]:
-        state, said = "none", f"unparsed: {row['response']}"
+        state, answer = "none", f"unparsed: {row['response']}"
     else:
         state = "correct" if row["correct"] else "wrong"
         if row["answer"] is not None:
-            said = str(row["options"][row["answer"]])
+            answer = str(row["options"][row["answer"]])
         else:  # Of an imported answer, perhaps only the reply is known.
-            said = (
+            answer = (
                 row["response"] or state
                 if row["answer_number"] is None
                 else f"{row['answer_number']:g}"
             )
-    return Shown(label, segments, row["distance"], state, said)
+    return Shown(label, segments, row["distance"], state, answer)
 
 
 def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> str:

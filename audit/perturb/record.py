@@ -53,7 +53,7 @@ class Wordings:
         Answers to the original in K replicates.
     variants : array, shape (N, n)
         Answers to N variants of each item.
-    asked : array of bool, shape (N, n), or None
+    requested : array of bool, shape (N, n), or None
         Whether each variant was asked: False if the library lacks the variant, or the model was not
         asked the item. None stands for an array that is True everywhere. If a variant was asked and
         its answer is NaN, the reply was unparsed or cut off, or the call failed.
@@ -62,12 +62,14 @@ class Wordings:
     model: str
     original: FloatArray
     variants: FloatArray
-    asked: BoolArray | None = None
+    requested: BoolArray | None = None
 
     @property
-    def was_asked(self) -> BoolArray:
+    def requested_variants(self) -> BoolArray:
         """Return a boolean array (N, n): whether the model was asked each variant of each item."""
-        return np.ones(self.variants.shape, dtype=bool) if self.asked is None else self.asked
+        return (
+            np.ones(self.variants.shape, dtype=bool) if self.requested is None else self.requested
+        )
 
     @property
     def pair(self) -> tuple[FloatArray, FloatArray]:
@@ -84,15 +86,15 @@ class Wordings:
             A mask (K, n) for the originals and a mask (N, n) for the variants. An original counts
             as not asked (False) if the model was asked no variant of its item.
         """
-        asked = self.was_asked
-        return np.isnan(self.original) & asked.any(axis=0), np.isnan(self.variants) & asked
+        requested = self.requested_variants
+        return np.isnan(self.original) & requested.any(axis=0), np.isnan(self.variants) & requested
 
     @property
     def parsed(self) -> bool:
         """Return whether the model gave a parsed answer to every wording that it was asked."""
         return not any(part.any() for part in self.unread)
 
-    def held(self, gamma: float, *, against: bool = False) -> Wordings:
+    def imputed(self, gamma: float, *, against: bool = False) -> Wordings:
         """Return the answers, with every unparsed answer replaced by an imputed answer.
 
         Parameters
@@ -294,7 +296,7 @@ class ArmRead:
     ----------
     name : str
         Name of the arm.
-    read, asked : int
+    read, requested : int
         Number of parsed answers, and number of wordings that were asked.
     unread : (n,) array of bool
         True for items that were asked and whose answer is missing or unparsed.
@@ -302,18 +304,18 @@ class ArmRead:
 
     name: str
     read: int
-    asked: int
+    requested: int
     unread: BoolArray
 
     @property
     def share(self) -> float:
         """Return the share of parsed answers among the wordings that the model was asked (0-1)."""
-        return self.read / self.asked
+        return self.read / self.requested
 
     @property
     def limits(self) -> tuple[float, float]:
         """Return the 95 % confidence interval of the share of parsed answers."""
-        return read_limits(self.read, self.asked)
+        return read_limits(self.read, self.requested)
 
 
 def arms_read(wordings: Wordings) -> list[ArmRead]:
@@ -334,14 +336,14 @@ def arms_read(wordings: Wordings) -> list[ArmRead]:
         asked are left out.
     """
     original, variants = wordings.unread
-    asked = wordings.was_asked
-    arms = [(f"original #{k}", row, asked.any(axis=0)) for k, row in enumerate(original)]
-    arms += [(f"variant {j + 1}", row, asked[j]) for j, row in enumerate(variants)]
+    requested = wordings.requested_variants
+    arms = [(f"original #{k}", row, requested.any(axis=0)) for k, row in enumerate(original)]
+    arms += [(f"variant {j + 1}", row, requested[j]) for j, row in enumerate(variants)]
     counts = []
     for name, row, mask in arms:
-        n_asked = int(mask.sum())
-        if n_asked:
-            counts.append(ArmRead(name, n_asked - int(row.sum()), n_asked, row))
+        n_requested = int(mask.sum())
+        if n_requested:
+            counts.append(ArmRead(name, n_requested - int(row.sum()), n_requested, row))
     return counts
 
 
@@ -401,7 +403,7 @@ def _unusable(
     if worst is not None and worst.limits[1] < limits.answered_share_min:
         return because("left_out_unparsed", model=w.model, share=worst.share, arm=worst.name)
     # A reference may be above chance only because its unparsed answers are left out.
-    if not w.parsed and not cell.can_lose(w.held(limits.unparsed_gamma)):
+    if not w.parsed and not cell.can_lose(w.imputed(limits.unparsed_gamma)):
         return because("left_out_at_chance_unparsed", model=w.model)
     return None
 
@@ -438,9 +440,9 @@ def against_drop(cell: PerturbCell, gamma: float) -> PerturbCell | None:
     reference_gamma = of_references(gamma)
     return replace(
         cell,
-        tested=tested.held(gamma, against=True),
-        references=tuple(w.held(reference_gamma) for w in references),
-        control=control and replace(control, tested=control.tested.held(reference_gamma)),
+        tested=tested.imputed(gamma, against=True),
+        references=tuple(w.imputed(reference_gamma) for w in references),
+        control=control and replace(control, tested=control.tested.imputed(reference_gamma)),
     )
 
 
@@ -459,7 +461,7 @@ def for_drop(cell: PerturbCell, gamma: float) -> Wordings | None:
     Wordings or None
         The answers; None if all answers were parsed.
     """
-    return None if cell.tested.parsed else cell.tested.held(gamma)
+    return None if cell.tested.parsed else cell.tested.imputed(gamma)
 
 
 @dataclass(frozen=True)

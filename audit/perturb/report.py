@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from audit.benchmarks.fresh import told_families
+from audit.benchmarks.fresh import families_of
 from audit.config.references import is_imported, recorded_references
 from audit.core.errors import DataError
 from audit.core.package_data import shipped_table
@@ -114,11 +114,11 @@ def read_run(run_dir: Path, models: Collection[str] | None = None) -> LoadedRun:
     outcomes = read_outcomes(
         run_dir, SCHEMA, also=_COLUMNS, each=lambda batch: _add(requests, batch)
     )
-    kept = []
+    cells = []
     for cell in outcomes.cells:
         if models is None or cell.model in models:
-            kept.append(cell)
-    return LoadedRun(run_dir, replace(outcomes, cells=kept), requests)
+            cells.append(cell)
+    return LoadedRun(run_dir, replace(outcomes, cells=cells), requests)
 
 
 def perturb_cells(
@@ -235,12 +235,12 @@ def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Word
         return values
 
     levels = [setting.level for setting in cell.settings if setting.arm == Arm.VARIANT]
-    asked: BoolArray = np.zeros((len(levels), len(ids)), dtype=bool)
+    requested: BoolArray = np.zeros((len(levels), len(ids)), dtype=bool)
     for row, level in enumerate(levels):
-        asked[row] = [(id_, level) not in requests.not_asked for id_ in ids]
-    asked &= columns >= 0  # A reference may have been asked fewer questions.
+        requested[row] = [(id_, level) not in requests.not_asked for id_ in ids]
+    requested &= columns >= 0  # A reference may have been asked fewer questions.
     originals, variants = answers(Arm.ORIGINAL), answers(Arm.VARIANT)
-    return Wordings(cell.model, originals, variants, None if asked.all() else asked)
+    return Wordings(cell.model, originals, variants, None if requested.all() else requested)
 
 
 def _add(by_cell: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
@@ -328,7 +328,7 @@ def judge(
     settings = Settings(limits, seed, n_resamples, shipped_table(JUDGE.shipped))
     references = recorded_references(manifest, stored.header.benchmark, SAME)
     others = [read_run(run.path, run.models) for run in references]
-    families = told_families(analysis.get("origins", {}))
+    families = families_of(analysis.get("origins", {}))
     imported, checks = is_imported(manifest), checks_of(analysis)
     cells = []
     for cell in perturb_cells(

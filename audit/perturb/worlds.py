@@ -144,11 +144,11 @@ CONTROL_WORLDS: Mapping[str, World] = {
 def _accuracies(design: PerturbDesign, world: World) -> FloatArray:
     """Return an array (1 + R,): the accuracies of the tested model and its R references."""
     r = design.references
-    own = design.accuracy if world.accuracy is None else world.accuracy
+    tested_accuracy = design.accuracy if world.accuracy is None else world.accuracy
     if world.others is not None:
-        return np.clip([own, *np.linspace(*world.others, r)], 0.05, 0.97)
+        return np.clip([tested_accuracy, *np.linspace(*world.others, r)], 0.05, 0.97)
     away = design.reference_spread * (np.linspace(-1, 1, r) if r > 1 else np.zeros(r))
-    return np.clip([own, *(own + away)], 0.05, 0.97)
+    return np.clip([tested_accuracy, *(tested_accuracy + away)], 0.05, 0.97)
 
 
 def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
@@ -192,8 +192,8 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
         original = unparsed(originals[k], world.unparsed, rng)
         reworded = unparsed(variants[k], world.unparsed, rng)
         models.append(Wordings(f"{world.family if k else 'model'} {k}", original, reworded))
-    found = 0 if world.broken_unseen else int(rng.binomial(design.checked, world.broken))
-    cell = cell_of(models, BrokenShare(design.checked, found), group=world.group)
+    n_broken = 0 if world.broken_unseen else int(rng.binomial(design.checked, world.broken))
+    cell = cell_of(models, BrokenShare(design.checked, n_broken), group=world.group)
     if not design.control:
         return cell
     # The control has a separate random stream, so the answers above do not depend on it.

@@ -61,7 +61,7 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     for cell in entry.cells:
         if cell.model == name:
             cells.append(cell)
-    kept = (
+    names = (
         "key",
         "audit",
         "fingerprint",
@@ -77,7 +77,7 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     # The decision on several cells together is the worst decision on one of the cells.
     worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
     return cells, {
-        **attributes(entry, *kept),
+        **attributes(entry, *names),
         "decision": str(worst),
         "decision_of_the_run": str(entry.ruling.verdict_decision),
         "cells": rows,
@@ -154,11 +154,11 @@ def push_card(out: Path, repository: str) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
-    ours = ["README.md", "audit-*.json", ".eval_results/*.yaml"]
+    patterns = ["README.md", "audit-*.json", ".eval_results/*.yaml"]
     title = "Benchmark audit"
     try:
         done = HfApi().upload_folder(
-            repo_id=repository, folder_path=out, commit_message=title, allow_patterns=ours
+            repo_id=repository, folder_path=out, commit_message=title, allow_patterns=patterns
         )
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise AuditError(f"{repository} could not be written: {type(error).__name__}") from None

@@ -113,7 +113,9 @@ def list(args: Namespace, now: datetime) -> None:
     now : datetime
         Current time.
     """
-    records = store.kept(opened(args), model=args.model, benchmark=args.benchmark, audit=args.audit)
+    records = store.cell_records(
+        opened(args), model=args.model, benchmark=args.benchmark, audit=args.audit
+    )
     if args.json:
         _print_json([asdict(record) for record in records])
         return
@@ -142,14 +144,14 @@ def show(args: Namespace, now: datetime) -> None:
     registry = opened(args)
     run = store.find(registry, args.key)
     if args.json:
-        records = store.kept(registry, key=run["key"])
+        records = store.cell_records(registry, key=run["key"])
         cells = [{"cell": record.cell, "indicators": record.indicators} for record in records]
         _print_json({"run": run, "cells": cells})
         return
     for name, value in run.items():
         if value not in (None, "", []):
             say(f"{name:16} {value}")
-    for record in store.kept(registry, key=run["key"]):
+    for record in store.cell_records(registry, key=run["key"]):
         cell = record.cell
         say(f"\n{_named(cell)}: {cell['verdict']} ({cell['decision']})")
         say(f"  {cell['headline']}")
@@ -188,7 +190,7 @@ def trends(args: Namespace, now: datetime) -> None:
     registry = opened(args)
     if args.floor:
         levels = floors_of(
-            store.kept(registry, benchmark=args.benchmark, audit=args.audit), args.indicator
+            store.cell_records(registry, benchmark=args.benchmark, audit=args.audit), args.indicator
         )
         if args.json:
             _print_json([asdict(floor) for floor in levels])
@@ -200,12 +202,14 @@ def trends(args: Namespace, now: datetime) -> None:
                 f"models, from {_level(floor, low)} ({lowest}) to {_level(floor, high)} ({highest})"
             )
         return
-    records = store.kept(registry, model=args.model, benchmark=args.benchmark, audit=args.audit)
+    records = store.cell_records(
+        registry, model=args.model, benchmark=args.benchmark, audit=args.audit
+    )
     every_series = series_of(records, args.indicator, together=len(args.model) > 1)
     if args.chart is not None:
         if not every_series:
             raise ConfigError("No registered run has this indicator, so nothing can be drawn.")
-        levels = floors_of(store.kept(registry, benchmark=args.benchmark), args.indicator)
+        levels = floors_of(store.cell_records(registry, benchmark=args.benchmark), args.indicator)
         write_file(args.chart, trend_svg(every_series, levels).encode())
     if args.json:
         _print_json([asdict(series) for series in every_series])

@@ -376,7 +376,7 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         word=word,
         beyond=beyond,
         sentence=sentence,
-        share=told_share,
+        share=remaining_share,
         labels=LABELS,
     )
 
@@ -527,7 +527,7 @@ def sentence(change: CellChange) -> str:
     )
 
 
-def told_share(lasting: Lasting) -> tuple[float, float, float] | None:
+def remaining_share(lasting: Lasting) -> tuple[float, float, float] | None:
     """Return the share of a score improvement that remains under a condition, with its interval.
 
     The result is None if the share is negative, or if its interval is wider than SHARE_WIDTH.
@@ -708,7 +708,7 @@ def _shared(first: CellOutcomes, second: CellOutcomes) -> tuple[CellOutcomes, Ce
             f"{first.model} and {second.model} share {len(shared):,} of {most:,} items of {first.benchmark}; "
             f"expected at least {percent(JOINED_MIN)}. Import both with one --key, such as --key text."
         )
-    return first.kept(np.isin(first.question_ids, shared)), second.kept(
+    return first.subset(np.isin(first.question_ids, shared)), second.subset(
         np.isin(second.question_ids, shared)
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from audit.benchmarks.fresh import Origin, check_origin
 from audit.config.references import (
-    NOT_OURS,
+    IMPORTED_CAVEAT,
     Facts,
     ReferencedConfig,
     ReferenceRun,
@@ -63,10 +63,12 @@ def settle_references(
     questions = chain.from_iterable(sample.questions() for sample in resolved.samples)
     check_items(runs, questions)
     convicted = check_convicted(config, runs, resolved.models)
-    own = {name: Origin(model.released, model.family) for name, model in config.model.items()}
-    tested = {name: own[name] for name in judged(config)}
+    config_origins = {
+        name: Origin(model.released, model.family) for name, model in config.model.items()
+    }
+    tested = {name: config_origins[name] for name in judged(config)}
     references = {}
-    for name, origin in own.items():
+    for name, origin in config_origins.items():
         if name not in tested:
             references[name] = origin
     for run in runs:
@@ -76,13 +78,15 @@ def settle_references(
     if items := config.control_benchmark:
         name = resolved.samples[1].benchmark.name
         remarks = check_origin(name, items.date, items.written_by, tested, references)
-    keys = {"": "control_benchmark.date"} | {name: f"model.{name}.released" for name in own}
+    keys = {"": "control_benchmark.date"} | {
+        name: f"model.{name}.released" for name in config_origins
+    }
     missing = []
     for name in remarks["dates_missing"]:
         missing.append(keys.get(name, f"the release date of {name} in its run"))
     remarks["dates_missing"] = missing
-    remarks["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
-    origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
+    remarks["held_out"] += [IMPORTED_CAVEAT] * any(map(imported, (run.path for run in runs)))
+    origins = {name: asdict(origin) for name, origin in {**references, **tested}.items()}
     paths = []
     models_of_runs = []
     for run in runs:
@@ -115,9 +119,9 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
         One sentence for each explanation.
     """
     sentences = []
-    for name, what in analysis.get("convicted", {}).items():
+    for name, verdict in analysis.get("convicted", {}).items():
         sentences.append(
-            f"Reference {name} has a finding of memory ({what}) and was allowed. Its memory is "
+            f"Reference {name} has a finding of memory ({verdict}) and was allowed. Its memory is "
             "subtracted, so the printed effect may be smaller than the true effect."
         )
     return *analysis.get("held_out", ()), *sentences
@@ -158,22 +162,22 @@ def check_convicted(
         if name not in judged(config):
             serving[name] = (facts, None)
     for run in runs:
-        theirs = Manifest.load(run.path).models
-        serving |= {name: (theirs[name], run.path) for name in run.models}
+        run_models = Manifest.load(run.path).models
+        serving |= {name: (run_models[name], run.path) for name in run.models}
     for name in config.allow_convicted:
         check_known("reference of allow_convicted", name, serving)
     registered = _registered(config.registry) if serving else {}
     reasons: dict[str, str] = {}
     for name, (facts, path) in serving.items():
-        said = [
+        findings = [
             *(found_in(path, name) if path is not None else ()),
             *_of_weights(registered, name, facts),
         ]
-        if said:
-            reasons[name] = said[0]
-        if said and name not in config.allow_convicted:
+        if findings:
+            reasons[name] = findings[0]
+        if findings and name not in config.allow_convicted:
             instead = f"Leave it out, or accept it: 'allow_convicted=[{name}]'."
-            raise ConfigError(f"Reference {name} was itself convicted: {said[0]}. {instead}")
+            raise ConfigError(f"Reference {name} was itself convicted: {findings[0]}. {instead}")
     return reasons
 
 
@@ -210,14 +214,14 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
     if not (registry or os.environ.get("AUDIT_REGISTRY")):
         return {}
     from audit.registry.database import open_registry, place_of
-    from audit.registry.store import kept
+    from audit.registry.store import cell_records
 
     place = place_of(registry)
     if place is None:
         return {}
 
     try:
-        cells = kept(open_registry(place))
+        cells = cell_records(open_registry(place))
     except RegistryError as error:
         print(
             f"registry: {error} So it is unknown whether an audit found contamination in a "
@@ -228,9 +232,9 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
         return {}
     convictions = {}
     convicted_cells = []
-    for one in cells:
-        if _convicts(one.cell["verdict"]):
-            convicted_cells.append((one.cell, one.run))
+    for record in cells:
+        if _convicts(record.cell["verdict"]):
+            convicted_cells.append((record.cell, record.run))
     for cell, run in convicted_cells:
         where = f"registry, run {run['key'][:12]}"
         text = _text(run["audit"], cell["verdict"], cell["benchmark"], where)
@@ -248,11 +252,11 @@ def _of_weights(
     """
     revision = facts.get("revision") or ""
     weighed = bool(revision) and facts.get("engine") != "scripted"
-    for (model, known), what in registered.items():
+    for (model, known), verdict in registered.items():
         if (model == name and (not known or not revision or known == revision)) or (
             weighed and known == revision
         ):
-            yield what
+            yield verdict
 
 
 def _convicts(verdict: str) -> bool:

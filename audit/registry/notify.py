@@ -101,11 +101,11 @@ def send(notice: Notice, to: Sequence[str]) -> str:
     # notice.
     if notice.to and servers:
         parts = urlsplit(servers[0])
-        kept = []
+        parameters = []
         for pair in parse_qsl(parts.query, True):
             if pair[0] not in ("to", "cc", "bcc"):
-                kept.append(pair)
-        query = urlencode([*kept, ("to", ",".join(notice.to))])
+                parameters.append(pair)
+        query = urlencode([*parameters, ("to", ",".join(notice.to))])
         to = [*to, urlunsplit(parts._replace(path="", query=query))]
     failed = []
     for place, address in enumerate(to, 1):
@@ -164,8 +164,8 @@ def _claimed(db: Connection, now: datetime) -> list[Any]:
     )
     query = select(notices).where(free).order_by(notices.c.id).with_for_update(skip_locked=True)
     rows = list(db.execute(query))
-    ours = update(notices).where(notices.c.id.in_([row.id for row in rows]))
-    db.execute(ours.values(claimed=at(now), tries=notices.c.tries + 1))
+    claim = update(notices).where(notices.c.id.in_([row.id for row in rows]))
+    db.execute(claim.values(claimed=at(now), tries=notices.c.tries + 1))
     return rows
 
 

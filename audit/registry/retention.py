@@ -159,8 +159,8 @@ def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
         return ""
     newest = max(same, key=lambda judgement: (judgement["registered"], judgement["key"]))
     if newest["key"] != run["key"]:
-        kept = newest["retention_days"]
-        if newest["removed"] is None and kept is None:
+        retention_days = newest["retention_days"]
+        if newest["removed"] is None and retention_days is None:
             return "the same answers were judged again, in a run that is kept"
         return (
             ""
@@ -244,7 +244,7 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
         decided = {}
         for path in sorted((run_dir / DECISIONS).glob("*.json")):
             decided[path.name] = file_sha256(path)
-        kept = (
+        names = (
             "key",
             "audit",
             "fingerprint",
@@ -259,7 +259,7 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
             "registered",
             "retention_days",
         )
-        content = {name: run[name] for name in kept} | {"removed": at(now), "decisions": decided}
+        content = {name: run[name] for name in names} | {"removed": at(now), "decisions": decided}
         write_file(stone, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
     _clear(run_dir)
 

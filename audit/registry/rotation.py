@@ -24,7 +24,7 @@ from audit.governance.reviews import at
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import digest
 from audit.registry.schema import draws
-from audit.registry.store import INSERT, Kept, kept
+from audit.registry.store import INSERT, CellRecord, cell_records
 from audit.shards.questions import QUESTIONS, QuestionFile
 
 
@@ -102,7 +102,7 @@ def rotation(registry: Registry, now: datetime) -> list[Due]:
     """
     registry.read(lambda db: check_clock(db, now))
     first: dict[tuple[str, str], dict[str, str]] = {}
-    for record in kept(registry):
+    for record in cell_records(registry):
         if not record.run["rotate_every"]:
             continue
         cell, hashes = record.cell, record.cell["comparable"]
@@ -157,14 +157,14 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     period = period_of(now)
     pool = _pool(benchmark)
     pool_sha256 = digest(sorted(pool))
-    asked_ids = _asked(registry, benchmark.name)
+    used_ids = _used_ids(registry, benchmark.name)
 
     def change(db: Connection) -> tuple[Mapping[str, Any], list[str], bool]:
         check_clock(db, now)
         drawn = db.execute(select(draws).where(draws.c.name == benchmark.name)).mappings()
         earlier = {row["period"]: dict(row) for row in drawn}
         this_period = earlier.pop(period, None)
-        used = asked_ids.union(*(row["ids"] for row in earlier.values()))
+        used = used_ids.union(*(row["ids"] for row in earlier.values()))
         free = [i for i in pool if i not in used]
         if this_period:
             return this_period, free, False
@@ -219,13 +219,13 @@ def _pool(benchmark: Benchmark) -> dict[str, Item]:
     return pool
 
 
-def _asked(registry: Registry, benchmark: str) -> set[str]:
+def _used_ids(registry: Registry, benchmark: str) -> set[str]:
     """Return the ids of all questions that were used in registered runs."""
-    asked: set[str] = set()
-    for record in kept(registry, benchmark=benchmark):
+    used: set[str] = set()
+    for record in cell_records(registry, benchmark=benchmark):
         ids = record.cell["ids"]
-        asked.update(_ids_in(record, benchmark) if ids is None else ids)
-    return asked
+        used.update(_ids_in(record, benchmark) if ids is None else ids)
+    return used
 
 
 def as_file(drawn: Draw) -> bytes:
@@ -254,7 +254,7 @@ def _benchmark(given: str) -> Benchmark:
     return open_benchmark(OmegaConf.to_object(config))
 
 
-def _ids_in(record: Kept, benchmark: str) -> Sequence[str]:
+def _ids_in(record: CellRecord, benchmark: str) -> Sequence[str]:
     """Return the question ids of a large sample, which are stored only in the run directory."""
     path = Path(record.run["run_dir"]) / QUESTIONS
     try:

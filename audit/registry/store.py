@@ -59,7 +59,7 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CellRecord:
     """Hold the stored rows of one cell: the cell, its run, and its indicators.
 
     Attributes
@@ -185,7 +185,7 @@ def find(registry: Registry, given: str) -> Row:
     return matches[0]
 
 
-def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]:
+def cell_records(registry: Registry, **wanted: Sequence[str] | str | None) -> list[CellRecord]:
     """Return the stored cells that match, in the order in which the runs started.
 
     Parameters
@@ -198,11 +198,11 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
 
     Returns
     -------
-    list of Kept
+    list of CellRecord
         One entry for each cell.
     """
 
-    def ask(db: Connection) -> list[Kept]:
+    def ask(db: Connection) -> list[CellRecord]:
         query = select(runs, cells).join(cells, cells.c.run_key == runs.c.key)
         for name, values in wanted.items():
             if values:
@@ -228,7 +228,7 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
             run = dict(zip(runs.c.keys(), row[:width], strict=True))
             cell = dict(zip(cells.c.keys(), row[width:], strict=True))
             of_cell = tuple(cell[name] for name in ("run_key", "model", "benchmark", "context"))
-            records.append(Kept(run, cell, figures.get(of_cell, {})))
+            records.append(CellRecord(run, cell, figures.get(of_cell, {})))
         return records
 
     return registry.read(ask)

@@ -7,7 +7,7 @@ from statistics import median
 
 from audit.core.errors import unknown_name
 from audit.registry.entry import NAMES, digest
-from audit.registry.store import Kept
+from audit.registry.store import CellRecord
 from audit.statistics.versions import Look, change_tests, standard_error
 
 FOLLOWED = ("cs", "excess", "fresh_gap", "selectivity", "drop", "score")
@@ -96,13 +96,13 @@ class Floor:
 
 
 def series_of(
-    kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False
+    records: Sequence[CellRecord], indicators: Sequence[str] = (), *, together: bool = False
 ) -> list[Series]:
     """Return every series with at least one estimate, sorted by the names that identify the series.
 
     Parameters
     ----------
-    kept : sequence of Kept
+    records : sequence of CellRecord
         Cells in the order in which their runs started.
     indicators : sequence of str
         The names of the indicators; if empty, all of FOLLOWED.
@@ -125,8 +125,8 @@ def series_of(
     not used. If the same answers were judged several times, the last verdict is used.
     """
     names = _checked(indicators)
-    grouped: dict[tuple[str, str, str, str, str], list[Kept]] = {}
-    for record in latest_judgements(kept):
+    grouped: dict[tuple[str, str, str, str, str], list[CellRecord]] = {}
+    for record in latest_judgements(records):
         cell = record.cell
         model = "" if together else cell["model"]
         for name in names:
@@ -140,12 +140,12 @@ def series_of(
     return series
 
 
-def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floor]:
+def floors_of(records: Sequence[CellRecord], indicators: Sequence[str] = ()) -> list[Floor]:
     """Return the values of all current models on each benchmark, from the latest run of each model.
 
     Parameters
     ----------
-    kept : sequence of Kept
+    records : sequence of CellRecord
         Cells in the order in which their runs started.
     indicators : sequence of str
         The names of the indicators; if empty, all of FOLLOWED.
@@ -162,8 +162,8 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
         If an indicator is unknown.
     """
     names = _checked(indicators)
-    current: dict[tuple[str, ...], Kept] = {}
-    for record in latest_judgements(kept):
+    current: dict[tuple[str, ...], CellRecord] = {}
+    for record in latest_judgements(records):
         current[
             record.run["audit"],
             record.cell["benchmark"],
@@ -183,26 +183,26 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
     return floors
 
 
-def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
+def latest_judgements(records: Sequence[CellRecord]) -> list[CellRecord]:
     """Return the given cells without outdated verdicts.
 
     If the same answers were judged several times, only the cells of the last registered verdict are
     returned.
     """
     last: dict[str, tuple[str, str]] = {}
-    for record in kept:
+    for record in records:
         answers = record.run["answers_sha256"]
         when = (record.run["registered"], record.run["key"])
         last[answers] = max(last.get(answers, ("", "")), when)
     latest = []
-    for record in kept:
+    for record in records:
         if last[record.run["answers_sha256"]] == (record.run["registered"], record.run["key"]):
             latest.append(record)
     return latest
 
 
-def _points(cells: Sequence[Kept], name: str) -> tuple[Point, ...]:
-    first: dict[tuple[str, ...], Kept] = {}
+def _points(cells: Sequence[CellRecord], name: str) -> tuple[Point, ...]:
+    first: dict[tuple[str, ...], CellRecord] = {}
     for record in cells:
         first.setdefault(
             (record.cell["model"], record.cell["model_revision"], _alike(record)), record
@@ -234,7 +234,7 @@ def _points(cells: Sequence[Kept], name: str) -> tuple[Point, ...]:
     return tuple(points)
 
 
-def _differs(before: Kept, after: Kept) -> tuple[str, ...]:
+def _differs(before: CellRecord, after: CellRecord) -> tuple[str, ...]:
     a, b = before.cell["comparable"], after.cell["comparable"]
     differences = []
     for name, text in NAMES.items():
@@ -245,7 +245,7 @@ def _differs(before: Kept, after: Kept) -> tuple[str, ...]:
     return tuple(differences)
 
 
-def _alike(record: Kept) -> str:
+def _alike(record: CellRecord) -> str:
     cell = record.cell
     return digest(
         [cell["comparable"], record.run["suite_sha256"], cell["benchmark"], cell["context"]]

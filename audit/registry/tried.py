@@ -53,17 +53,17 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
     earlier: dict[tuple[str, str, tuple[str, ...]], Try] = {}
     for run in runs:
         manifest = Manifest.load(run)
-        asked_now = _asked(manifest, _verdict(run))
-        for name, started, fingerprint, decision, asked_then in (
+        hashes_now = _hashes(manifest, _verdict(run))
+        for name, started, fingerprint, decision, hashes_then in (
             *_registered(manifest, place),
             *_beside(run),
         ):
-            shared = asked_now.keys() & asked_then.keys()
+            shared = hashes_now.keys() & hashes_then.keys()
             if not shared or started >= manifest.started or Path(name) in resolved:
                 continue
             differing: set[str] = set()
             for key in shared:
-                differing.update(_differing(asked_now[key], asked_then[key]))
+                differing.update(_differing(hashes_now[key], hashes_then[key]))
             differs = tuple(sorted(differing))
             earlier[started, fingerprint, differs] = Try(name, started, decision, differs)
     return tuple(sorted(earlier.values(), key=lambda attempt: (attempt.started, attempt.run)))
@@ -85,7 +85,7 @@ def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> set[str]:
     return differing
 
 
-def _asked(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[str, str]]:
+def _hashes(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[str, str]]:
     library = verdict.library if isinstance(verdict, AuditVerdict) else None
     judged = manifest.analysis.get("judged", manifest.models)
     hashes: dict[_Key, Mapping[str, str]] = {}
@@ -102,9 +102,9 @@ def _registered(manifest: Manifest, place: str | None) -> Iterator[_Candidate]:
     if not place:
         return
     from audit.registry.database import open_registry
-    from audit.registry.store import kept
+    from audit.registry.store import cell_records
 
-    for record in kept(
+    for record in cell_records(
         open_registry(place, make=False), audit=manifest.audit, model=list(manifest.models)
     ):
         run, cell = record.run, record.cell
@@ -132,7 +132,7 @@ def _beside(run: Path) -> Iterator[_Candidate]:
                 verdict = _verdict(path.parent)
                 place, started = str(path.parent.resolve()), str(manifest.started)
                 decision = str(rule(verdict).decision) if verdict else ""
-                yield place, started, manifest.fingerprint, decision, _asked(manifest, verdict)
+                yield place, started, manifest.fingerprint, decision, _hashes(manifest, verdict)
         except (AuditError, OSError, ValueError, TypeError, AttributeError, LookupError):
             continue  # The manifest is damaged, or another program wrote it.
 

@@ -167,7 +167,7 @@ def content(
                 examined = {kind for kind in f.sees if f.kinds[kind] != Seen.COULD_NOT_TELL}
                 record = forms.Judged(audit, cell, frozenset(examined), verdict.thresholds)
                 judged.setdefault(key, []).append(record)
-    _check(verdicts, seen, apart=suite is not None)
+    _check(verdicts, seen, in_suite=suite is not None)
     joint: list[dict[str, Any]] = []
     cells = list(chain.from_iterable(verdict.cells for verdict in verdicts.values()))
     for (model, benchmark), findings in sorted(seen.items()):
@@ -197,16 +197,16 @@ def _check(
     verdicts: Mapping[str, AuditVerdict[Any]],
     seen: Mapping[tuple[str, str], Sequence[Finding]],
     *,
-    apart: bool,
+    in_suite: bool,
 ) -> None:
     """Raise ConfigError if the runs share no model and benchmark, or a model has two revisions.
 
-    If `apart` is true, the runs need not share a model and benchmark.
+    If `in_suite` is true, the runs need not share a model and benchmark.
     """
     shared = False
     for findings in seen.values():
         shared |= len({finding.audit for finding in findings}) > 1
-    if not apart and not shared:
+    if not in_suite and not shared:
         cells = "; ".join(f"{audit}: {_cells_of(verdict)}" for audit, verdict in verdicts.items())
         raise ConfigError(
             f"These runs share no model and benchmark ({cells}). Build a report for each run."
@@ -402,7 +402,7 @@ def page(
         figures=figures,
         looked=looked,
         joint=joint.joint,
-        said=findings,
+        findings=findings,
         cells=cells,
         kinds=KINDS,
         titles=TITLES,
@@ -498,11 +498,11 @@ def _marks(
 
     An entry names the benchmark if an audit has several verdicts on a model.
     """
-    apart = len({(model, _column(entry)) for model, _, entry in findings}) < len(findings)
+    several = len({(model, _column(entry)) for model, _, entry in findings}) < len(findings)
     marks = []
     for model, benchmark, entry in findings:
         cell, known = cells[entry.audit, model, benchmark, entry.context], words_of(entry.audit)
-        who, note = (f"{model} on {benchmark}", "") if apart else (model, f"on {benchmark}")
+        who, note = (f"{model} on {benchmark}", "") if several else (model, f"on {benchmark}")
         shown = cell.sound and entry.measured.supports(entry.grade)
         figure = (str(entry.measured) if shown else "") or subtitle(known, cell)
         text = "; ".join(filter(None, (cell.watermark, note, figure)))

@@ -253,7 +253,11 @@ def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
     """Return the effect with its standard error. The base model is the only reference."""
     alone = 1 if effect.references else 0
     return Effect(
-        effect.value, effect.error(sizes, alone), effect.own, effect.references, effect.correlation
+        effect.value,
+        effect.error(sizes, alone),
+        effect.tested,
+        effect.references,
+        effect.correlation,
     )
 
 

@@ -46,7 +46,7 @@ _CLOSE_S = 60.0  # time limit for closing all replicas
 _ANSWER_S = 4.0  # time limit for an engine to report its state
 _COUNTED_S = 10.0  # time limit for the counters of an interrupted run; a dead engine fails at once
 _DYING_S = 10.0  # time limit for closing a dead engine
-_AGAIN_S = 1.0  # time to wait before a restarted engine is called again
+_RETRY_S = 1.0  # time to wait before a restarted engine is called again
 _LOOK_S = 1.0  # interval of the checks of the nodes while engines load
 
 
@@ -307,7 +307,7 @@ class EnginePool:
                     note(sentence)
             if precisions and all(map(self._on_lost_node, [*calls.values(), *absent])):
                 break
-            if absent and now - called >= _AGAIN_S:
+            if absent and now - called >= _RETRY_S:
                 called = now
                 calls |= _started(absent)
                 absent = []
@@ -346,7 +346,7 @@ class EnginePool:
     def _note_cpus(self, note: Callable[[str], None]) -> None:
         """Report with `note` if the cluster has no free CPU for the engines that are loading."""
         if ray.available_resources().get("CPU", 0.0) < _CPUS:
-            note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
+            note(f"{self.model}: still loading; {cluster_cpus()} (see 'ray status').")
 
     def lost_nodes(self) -> list[str]:
         """Describe the nodes that were lost since the last call.
@@ -511,7 +511,7 @@ def _place(group: PlacementGroup, alive: Set[str]) -> dict[str, float]:
     return gpus
 
 
-def cpus_there() -> str:
+def cluster_cpus() -> str:
     """Describe the number of free CPUs in the cluster."""
     cpus, free = ray.cluster_resources().get("CPU", 0.0), ray.available_resources().get("CPU", 0.0)
     if not cpus:

@@ -151,7 +151,7 @@ class Balancer:
         return sum(known) / len(known) if known else 1.0
 
 
-_AGAIN_S = 1.0  # time to wait before requests to an unreachable replica are repeated
+_RETRY_S = 1.0  # time to wait before requests to an unreachable replica are repeated
 # time for which a replica is skipped; Ray needs about this time to detect a lost node
 _UNREACHABLE_S = 15.0
 _SILENT_S = 10.0  # a replica that answered nothing for this time is called again
@@ -216,7 +216,7 @@ class EngineCaller:
                     # The replica is not dead yet. Ray restarts it when GPUs are free, or reports
                     # later that it is dead.
                     self._balancer.unreachable(share.replica, _UNREACHABLE_S)
-                    time.sleep(_AGAIN_S)
+                    time.sleep(_RETRY_S)
                 except (ray.exceptions.RayActorError, EngineDiedError, EngineLoadError) as error:
                     if not self._balancer.lost(share.replica):
                         if isinstance(error, EngineError):

@@ -25,7 +25,7 @@ ROOM_WAIT_S = 2.0  # time limit for reserving GPUs that other jobs may release
 
 
 @dataclass
-class _Held:
+class _KeptPool:
     """Hold a pool of loaded engines, together with the settings of their model.
 
     The pool can be used again for a model with equal settings.
@@ -42,7 +42,7 @@ class _Held:
         return self.model.engine == "vllm" and not self.pool.groups
 
 
-_held: list[_Held] | None = None  # None if no engines are kept
+_kept_pools: list[_KeptPool] | None = None  # None if no engines are kept
 
 
 @contextmanager
@@ -51,18 +51,18 @@ def keep_engines() -> Iterator[None]:
 
     Nested blocks count as one: engines stay loaded until the outer block ends.
     """
-    global _held
-    if _held is not None:
+    global _kept_pools
+    if _kept_pools is not None:
         yield
         return
-    _held = []
+    _kept_pools = []
     try:
         yield
     finally:
         with ExitStack() as closing:  # all pools are closed, even if closing one of them raises
-            for held in reversed(_held):
-                closing.callback(held.pool.close)
-            _held = None
+            for kept_pool in reversed(_kept_pools):
+                closing.callback(kept_pool.pool.close)
+            _kept_pools = None
 
 
 def take_pool(
@@ -91,28 +91,28 @@ def take_pool(
     EnginePool
         The pool of engines for the run.
     """
-    if _held is None:
+    if _kept_pools is None:
         return start(model, weights, questions_path)
-    for held in list(_held):
-        if not held.used and (held.model, held.weights) == (model, weights):
+    for kept_pool in list(_kept_pools):
+        if not kept_pool.used and (kept_pool.model, kept_pool.weights) == (model, weights):
             try:
-                held.pool.ask_of(questions_path)
+                kept_pool.pool.ask_of(questions_path)
             except EngineError:  # the engine has ended, so a new engine is started
-                _held.remove(held)
-                held.pool.close()
+                _kept_pools.remove(kept_pool)
+                kept_pool.pool.close()
                 break
-            held.used = True
-            return held.pool
-    new = _Held(model, weights, start(model, weights, questions_path))
-    _held.append(new)
+            kept_pool.used = True
+            return kept_pool.pool
+    new = _KeptPool(model, weights, start(model, weights, questions_path))
+    _kept_pools.append(new)
     # Unused engines are closed, the oldest first, until the GPUs of the new engine are reserved. On
     # CPUs, an unused engine is always closed, because memory is not reserved for engines there.
-    unused = [held for held in _held if not held.used]
-    for held in unused:
-        both_on_cpus = new.on_cpus and held.on_cpus
+    unused = [kept_pool for kept_pool in _kept_pools if not kept_pool.used]
+    for kept_pool in unused:
+        both_on_cpus = new.on_cpus and kept_pool.on_cpus
         if both_on_cpus or not all(group.wait(ROOM_WAIT_S) for group in new.pool.groups):
-            _held.remove(held)
-            held.pool.close()
+            _kept_pools.remove(kept_pool)
+            kept_pool.pool.close()
     return new.pool
 
 
@@ -129,13 +129,13 @@ def give_back(pool: EnginePool, *, failed: bool) -> None:
     failed : bool
         Whether the run failed.
     """
-    kept = []
-    for held in _held or ():
-        if held.pool is pool:
-            kept.append(held)
-    if kept and not failed:
-        kept[0].used = False
+    matching = []
+    for kept_pool in _kept_pools or ():
+        if kept_pool.pool is pool:
+            matching.append(kept_pool)
+    if matching and not failed:
+        matching[0].used = False
         return
-    if _held is not None and kept:
-        _held.remove(kept[0])
+    if _kept_pools is not None and matching:
+        _kept_pools.remove(matching[0])
     pool.close()

@@ -131,7 +131,7 @@ class Run:
                 f"{path} cannot be read ({error}). Build it: audit report {self.path}"
             ) from error
         stored = contents(count_rows(self.path, self.audit.schema))
-        if stored not in [run.held for run in report.runs]:
+        if stored not in [run.contents for run in report.runs]:
             raise ConfigError(
                 f"{path} was not made from the answers that the shards hold now. Build it: audit report {self.path}"
             )
@@ -385,10 +385,10 @@ def entry_line(entry: RunEntry) -> str:
         else ""
     )
     verdicts = ", ".join(entry.verdicts) or f"no verdict ({entry.reason})"
-    what = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
+    subject = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
     return one_line(
-        f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows{ends}  {what}: {verdicts}  "
-        f"{named(entry.path)}"
+        f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows{ends}  {subject}: "
+        f"{verdicts}  {named(entry.path)}"
     )
 
 

@@ -22,7 +22,7 @@ from audit.config.resolve import ResolvedRun
 from audit.core.errors import AuditError
 from audit.engines.config import ModelConfig
 from audit.engines.port import BACKEND, drifts
-from audit.runtime.actors import EnginePool, cpus_there, start_pool
+from audit.runtime.actors import EnginePool, cluster_cpus, start_pool
 from audit.runtime.early import Canary, refusal
 from audit.runtime.keep import ROOM_WAIT_S, give_back, take_pool
 from audit.runtime.pipeline import ChunkRun, tasks_per_chunk, write_task_list
@@ -56,7 +56,7 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
     """
     try:
         engines = [pool.progress() for pool in dict.fromkeys(pools)]
-        nodes, cpus = ray.nodes(), cpus_there()
+        nodes, cpus = ray.nodes(), cluster_cpus()
     except ray.exceptions.RayError as error:
         return (
             f"nothing was stored for {seconds:.0f} s; Ray does not answer: {type(error).__name__}."
@@ -285,7 +285,7 @@ class ModelRun:
                 earlier.append(timing["load_s"])
         usual = usual_load([model.engine for model in self._models], earlier)
         if all(pool.ready for pool in self._pools):
-            self.display.kept(self.name)
+            self.display.engine_kept(self.name)
         else:
             with self.display.loading(self.name, usual):
                 for model, pool in zip(self._models, self._pools, strict=True):

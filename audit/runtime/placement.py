@@ -121,13 +121,13 @@ def _too_few(model: ModelConfig, nodes: Sequence[Node]) -> str:
         if fits >= model.replicas:
             return ""
         return f"{wanted}; its GPUs hold {fits} such replicas. Example: model.{model.name}.replicas={max(1, fits)}"
-    return _apart(model, each, wanted)
+    return _node_problem(model, each, wanted)
 
 
 _ROUNDING = 1e-9  # tolerance for the rounding of shares such as 1/3
 
 
-def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
+def _node_problem(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
     """Return why engines with several GPUs do not fit on the nodes; "" if the engines fit.
 
     The cluster has enough GPUs in total, but they may be on too many nodes. `each` holds the number

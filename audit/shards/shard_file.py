@@ -133,11 +133,11 @@ def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordB
         _check_schema(path, schema, pa.ipc.open_file(source).schema)
         reader = pa.ipc.open_file(source, options=options)
         for i in range(reader.num_record_batches):
-            batch, kept = reader.get_batch_with_custom_metadata(i)
+            batch, metadata = reader.get_batch_with_custom_metadata(i)
             # Without this check, damaged offsets would crash the process.
             batch.validate(full=True)
             sums = column_sums(batch).items()
-            stored = kept or {}
+            stored = metadata or {}
             damaged = []
             for name, checksum in sums:
                 if stored.get(name.encode()) != checksum.encode():

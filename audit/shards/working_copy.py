@@ -119,14 +119,14 @@ def local_folder(text: str) -> Path:
     return Path(text)
 
 
-def need_folder(run_dir: str | None, what: str) -> None:
+def need_folder(run_dir: str | None, run_name: str) -> None:
     """Raise ConfigError if a run that needs a local folder has a URL as run_dir.
 
     Parameters
     ----------
     run_dir : str or None
         A folder or a URL.
-    what : str
+    run_name : str
         Name of the run, for the error message.
 
     Raises
@@ -135,7 +135,7 @@ def need_folder(run_dir: str | None, what: str) -> None:
         If run_dir is a URL.
     """
     if run_dir and is_url(run_dir):
-        raise ConfigError(f"{what} needs a folder as run_dir: {_not_here(run_dir)}")
+        raise ConfigError(f"{run_name} needs a folder as run_dir: {_not_here(run_dir)}")
 
 
 def _not_here(url: str) -> str:

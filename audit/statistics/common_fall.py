@@ -101,11 +101,11 @@ def common_fall(
 
     >>> rng = np.random.default_rng(0)
     >>> odds = np.repeat([0.7, -2.2], 500)
-    >>> def answers(taken=0.0, learnt=0.0):
-    ...     chances = [1 / (1 + np.exp(-odds + lost)) for lost in (0.0, taken)]
+    >>> def answers(fallen=0.0, learnt=0.0):
+    ...     chances = [1 / (1 + np.exp(-odds + lost)) for lost in (0.0, fallen)]
     ...     original, variants = (rng.random((k, 1000)) < p for k, p in zip((1, 3), chances))
     ...     return (original | (rng.random(1000) < learnt)) * 1.0, variants * 1.0
-    >>> for tested in answers(learnt=1 / 3), answers(taken=1.0):
+    >>> for tested in answers(learnt=1 / 3), answers(fallen=1.0):
     ...     fall = common_fall(tested, [answers() for _ in range(3)], np.arange(1000))
     ...     round(fall.unknown, 1), round(fall.known, 1), fall.pvalue < 0.05
     (1.7, 0.5, True)
@@ -157,10 +157,10 @@ def _slope(
     def expected(fall: float) -> FloatArray:
         return np.asarray(expit(fall + np.log(t / (n + 1 - t))))
 
-    def fall(kept: BoolArray) -> float:
+    def fall(half: BoolArray) -> float:
         return float(
             brentq(
-                lambda f: (o - expected(f))[kept].sum() - f / _PRIOR_SD**2,
+                lambda f: (o - expected(f))[half].sum() - f / _PRIOR_SD**2,
                 -(_PRIOR_SD**2),
                 _PRIOR_SD**2,
             )

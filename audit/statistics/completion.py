@@ -211,6 +211,6 @@ def kind_auc(
             )
         odds = np.log(counts[0] / counts[0].sum()) - np.log(counts[1] / counts[1].sum())
         sums = np.bincount(item[~train], odds[word[~train]], minlength=len(words))
-        held = fold == k
-        score[held] = (sums / np.maximum(np.bincount(item, minlength=len(words)), 1))[held]
+        test = fold == k
+        score[test] = (sums / np.maximum(np.bincount(item, minlength=len(words)), 1))[test]
     return membership_auc(score[first], score[~first])

@@ -189,8 +189,8 @@ def follows(before: IntArray, after: IntArray, key: IntArray, directional: BoolA
     [[1.0, 0.0, 0.0]]
     """
     unread = (before == UNREAD) | (after == UNREAD)
-    kept = np.where(directional, (after != before) & fits(after, key), after == before)
-    return np.where(unread, np.nan, kept.astype(float))
+    followed = np.where(directional, (after != before) & fits(after, key), after == before)
+    return np.where(unread, np.nan, followed.astype(float))
 
 
 def transitions(before: FloatArray, after: FloatArray) -> Transitions:

@@ -149,15 +149,15 @@ def mantel_haenszel(
         )
 
     a, b, c, d = count(~f & y), count(~f & ~y), count(f & y), count(f & ~y)
-    kept = ((a + b) * (c + d) * (a + c) * (b + d)) > 0
+    informative = ((a + b) * (c + d) * (a + c) * (b + d)) > 0
     nan = float("nan")
-    if not kept.any():
+    if not informative.any():
         return MantelHaenszel(nan, nan, nan, nan, nan, nan, 0, 0, 0, 0.0)
     effect, df = 1.0, np.inf
     if cluster is not None:
-        effect = _design_effect(y, f, place, kept, cluster[known])
-        df = max(cluster_df(cluster[known][kept[place]]), 1.0)
-    a, b, c, d = a[kept], b[kept], c[kept], d[kept]
+        effect = _design_effect(y, f, place, informative, cluster[known])
+        df = max(cluster_df(cluster[known][informative[place]]), 1.0)
+    a, b, c, d = a[informative], b[informative], c[informative], d[informative]
     total = a + b + c + d
     expected = float(((a + b) * (a + c) / total).sum())
     variance = float(((a + b) * (c + d) * (a + c) * (b + d) / (total**2 * (total - 1))).sum())
@@ -179,7 +179,7 @@ def mantel_haenszel(
         chi_square=chi,
         pvalue=2 * float(scipy.stats.t.sf(np.sqrt(chi), df)),
         delta=-2.35 * float(np.log(odds)) if odds > 0 else float("inf"),
-        strata=int(kept.sum()),
+        strata=int(informative.sum()),
         focal=int((c + d).sum()),
         reference=int((a + b).sum()),
         room=min(expected - least, most - expected),
@@ -197,7 +197,7 @@ def _log_variance(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) ->
 
 
 def _design_effect(
-    y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray, cluster: IntArray
+    y: BoolArray, f: BoolArray, place: IntArray, informative: BoolArray, cluster: IntArray
 ) -> float:
     """Return the design effect of clusters on the score of the test.
 
@@ -209,11 +209,11 @@ def _design_effect(
     centred = []
     for x in (y.astype(float), f.astype(float)):
         centred.append(x - (np.bincount(place, x) / size)[place])
-    score = np.where(kept[place], centred[0] * centred[1], 0.0)
+    score = np.where(informative[place], centred[0] * centred[1], 0.0)
     score -= (np.bincount(place, score) / size)[place]
     _, group = np.unique(cluster, return_inverse=True)
     rows = float(np.sum(score**2))
-    large = np.bincount(group, kept[place]) / max(int(kept[place].sum()), 1)
+    large = np.bincount(group, informative[place]) / max(int(informative[place].sum()), 1)
     if rows == 0 or large.max() == 1:
         return 1.0
     # CR2 correction, as in `drawing.influence`

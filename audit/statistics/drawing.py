@@ -105,8 +105,8 @@ def choice_totals(
             times = stream.multinomial(int(count[j]), np.full(choices, 1 / choices), size=rows)
             total += times @ pattern[:, :, j].T
         if single.size:
-            taken = stream.integers(0, choices, size=(rows, single.size)) + single * choices
-            total += flat[taken].sum(axis=1)
+            drawn = stream.integers(0, choices, size=(rows, single.size)) + single * choices
+            total += flat[drawn].sum(axis=1)
         return total
 
     return _in_chunks(draw, n_permutations, many.size * choices + single.size * statistics, rng)

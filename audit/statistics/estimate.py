@@ -37,7 +37,7 @@ class Estimate:
         number G of the other units.
     uneven : float
         Number of degrees of freedom that are lost because units have unequal sizes (`cluster_df`).
-    apart : Estimate or None
+    second_set : Estimate or None
         Expansion over the units of a second, independent set, with value 0; None if there is only
         one set.
     """
@@ -46,7 +46,7 @@ class Estimate:
     influence: FloatArray
     empty: int = 0
     uneven: float = 0.0
-    apart: Estimate | None = None
+    second_set: Estimate | None = None
 
     @property
     def units(self) -> int:
@@ -69,8 +69,8 @@ class Estimate:
             Sum over the sets of sum(influence^2) * G / (G - 1), where G is the number of units of a
             set with a value. NaN if a set has only one such unit.
         """
-        variance = self._own_variance
-        return variance if self.apart is None else variance + self.apart.variance
+        variance = self._first_variance
+        return variance if self.second_set is None else variance + self.second_set.variance
 
     @property
     def se(self) -> float:
@@ -99,14 +99,14 @@ class Estimate:
         For two sets, see Welch (1947), Biometrika 34.
         """
         df = max(self.units - 1 - self.uneven, 1.0)
-        if self.apart is None:
+        if self.second_set is None:
             return df
-        first, second = self._own_variance, self.apart.variance
-        spread = first**2 / df + second**2 / self.apart.df
+        first, second = self._first_variance, self.second_set.variance
+        spread = first**2 / df + second**2 / self.second_set.df
         return (first + second) ** 2 / spread if spread > 0 else 1.0
 
     @property
-    def _own_variance(self) -> float:
+    def _first_variance(self) -> float:
         g = self.units
         return float(np.sum(self.influence**2) * g / (g - 1)) if g > 1 else float("nan")
 
@@ -125,11 +125,13 @@ class Estimate:
         Estimate
             The weighted sum, with its expansion.
         """
-        apart = None
-        if self.apart is not None and other.apart is not None:
-            apart = self.apart.plus(other.apart, factor)
+        second_set = None
+        if self.second_set is not None and other.second_set is not None:
+            second_set = self.second_set.plus(other.second_set, factor)
         influence = self.influence + factor * other.influence
-        return Estimate(self.value + factor * other.value, influence, *shape_of(self, other), apart)
+        return Estimate(
+            self.value + factor * other.value, influence, *shape_of(self, other), second_set
+        )
 
     def with_set(self, second: Estimate) -> Estimate:
         """Return this number as an estimate over two sets of units.
@@ -146,7 +148,7 @@ class Estimate:
         Estimate
             The same value. Its expansion over the second set is zero.
         """
-        return replace(self, apart=second.scaled(0.0))
+        return replace(self, second_set=second.scaled(0.0))
 
     def of_second(self, first: Estimate) -> Estimate:
         """Return this number as an estimate over two sets of units.
@@ -163,7 +165,7 @@ class Estimate:
         Estimate
             The same value. Its expansion over the first set is zero.
         """
-        return replace(first.scaled(0.0), value=self.value, apart=self.at(0.0))
+        return replace(first.scaled(0.0), value=self.value, second_set=self.at(0.0))
 
     def less_independent(self, other: Estimate) -> Estimate:
         """Return self - other, where the two numbers are estimated over independent sets of units.
@@ -209,8 +211,8 @@ class Estimate:
         Estimate
             factor * self, with its expansion.
         """
-        apart = None if self.apart is None else self.apart.scaled(factor)
-        return Estimate(factor * self.value, factor * self.influence, *shape_of(self), apart)
+        second_set = None if self.second_set is None else self.second_set.scaled(factor)
+        return Estimate(factor * self.value, factor * self.influence, *shape_of(self), second_set)
 
     def at(self, value: float) -> Estimate:
         """Return an estimate with the same expansion and another value.

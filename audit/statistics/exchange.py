@@ -338,15 +338,15 @@ def affected_items(
     first, share = right_share(original, variants)
     compared = ~np.isnan(share)
     chance, is_right = share[compared], first[compared] == 1
-    # In the worst case for m, the first m items of `taken` are removed.
-    wrong, taken = (
+    # In the worst case for m, the first m items of `right` are removed.
+    wrong, right = (
         chance[~is_right],
         np.sort(chance[is_right]),
     )
     alpha = 1 - confidence
 
     def allowed(m: int) -> bool:
-        return tail(np.concatenate([wrong, taken[m:]]), float(taken.size - m)) > alpha
+        return tail(np.concatenate([wrong, right[m:]]), float(right.size - m)) > alpha
 
-    lower = bisect_left(range(taken.size), True, key=allowed)
-    return AffectedItems(lower, confidence, float(taken.size - chance.sum()), int(compared.sum()))
+    lower = bisect_left(range(right.size), True, key=allowed)
+    return AffectedItems(lower, confidence, float(right.size - chance.sum()), int(compared.sum()))

@@ -179,10 +179,10 @@ def fresh_gap(
     )
     complete = ~np.isnan(published).any(axis=0), ~np.isnan(fresh).any(axis=0)
 
-    def kept(sides: Sequence[ArrayLike]) -> tuple[Any, Any]:
+    def of_complete(sides: Sequence[ArrayLike]) -> tuple[Any, Any]:
         return np.asarray(sides[0])[complete[0]], np.asarray(sides[1])[complete[1]]
 
-    tested_scores = kept((published[0], fresh[0]))
+    tested_scores = of_complete((published[0], fresh[0]))
     if any(np.any((x < 0) | (x > 1)) for x in tested_scores):
         raise DataError(
             "A score lies outside 0 to 1. Expected 0 (wrong), 1 (right), a probability between, or "
@@ -191,12 +191,14 @@ def fresh_gap(
     matched = None
     gap = gap_p = None
     if references:
-        mean = kept((published[1:].mean(axis=0), fresh[1:].mean(axis=0)))
-        groups = None if clusters is None else kept(clusters)
+        mean = of_complete((published[1:].mean(axis=0), fresh[1:].mean(axis=0)))
+        groups = None if clusters is None else of_complete(clusters)
         # If items were asked several times in only one of the sets, the scores of this set would
         # form finer strata.
         levels = (
-            [np.rint(side * len(references)) for side in mean] if heights is None else kept(heights)
+            [np.rint(side * len(references)) for side in mean]
+            if heights is None
+            else of_complete(heights)
         )
         matched = _matched(tested_scores, levels, groups, rng, n_resamples)
         gap, gap_p = _two_sided(set_difference(mean, (), groups))
@@ -317,7 +319,7 @@ def agreement(references: Sequence[Sets]) -> float:
     return float(scipy.stats.chi2.cdf(test.statistic, test.dof))
 
 
-def unparsed_held(
+def unparsed_imputed(
     models: Sequence[Sets], unparsed: Sequence[Sequence[BoolArray]], gamma: float, *, against: bool
 ) -> tuple[list[tuple[FloatArray, FloatArray]], list[FloatArray]]:
     """Impute every unparsed answer, either for or against a gap.
@@ -356,9 +358,9 @@ def unparsed_held(
         filled_sides = []
         for side in (0, 1):
             favour = against == (side == (0 if k else 1))
-            held = of_references(gamma) if k else gamma
+            odds_ratio = of_references(gamma) if k else gamma
             filled_sides.append(
-                imputed(sides[side][k], lost[side], _predicted(sides[side], k), held, favour)
+                imputed(sides[side][k], lost[side], _predicted(sides[side], k), odds_ratio, favour)
             )
         filled.append((filled_sides[0], filled_sides[1]))
     return filled, _heights(sides)
@@ -387,11 +389,11 @@ def _heights(sides: Sequence[FloatArray]) -> list[FloatArray]:
     The references are all rows but the first; the results have shapes (n,) and (m,).
     """
     heights = []
-    theirs = [side[1:] for side in sides]
-    if not len(theirs[0]):
+    references = [side[1:] for side in sides]
+    if not len(references[0]):
         return [np.zeros(side.shape[1]) for side in sides]
-    everything = np.concatenate([side.ravel() for side in theirs])
-    for side in theirs:
+    everything = np.concatenate([side.ravel() for side in references])
+    for side in references:
         read = ~np.isnan(side)
         mean = np.where(read, side, 0.0).sum(axis=0) / np.maximum(read.sum(axis=0), 1)
         heights.append(np.where(read.any(axis=0), mean, np.nanmean(everything)))
@@ -399,7 +401,7 @@ def _heights(sides: Sequence[FloatArray]) -> list[FloatArray]:
 
 
 def _matched(
-    own: Sequence[FloatArray],
+    tested: Sequence[FloatArray],
     height: Sequence[FloatArray],
     groups: Sequence[IntArray] | None,
     rng: np.random.Generator,
@@ -426,15 +428,15 @@ def _matched(
     weight = n / n.sum()
     right_counts = []
     for k in ks:
-        right_counts.append([own[side][strata[side] == k].sum() for side in (0, 1)])
+        right_counts.append([tested[side][strata[side] == k].sum() for side in (0, 1)])
     right = np.array(right_counts)
     difference = float(weight @ (right[:, 0] / n - right[:, 1] / m))
     pairs = tuple((int(a), int(b)) for a, b in zip(n, m, strict=True))
-    whole = all(np.all((x == 0) | (x == 1)) for x in own)
-    groups = [np.arange(x.size) for x in own] if groups is None else groups
+    whole = all(np.all((x == 0) | (x == 1)) for x in tested)
+    groups = [np.arange(x.size) for x in tested] if groups is None else groups
     if not whole or any(np.unique(g).size < g.size for g in groups):
         sides = []
-        for side_parts in zip(own, strata, groups, strict=True):
+        for side_parts in zip(tested, strata, groups, strict=True):
             sides.append(_in_strata(*side_parts, ks, weight))
         return Matched(difference, _clustered_p(difference, sides), share, pairs)
     total = right.sum(axis=1).astype(np.int64)
@@ -445,13 +447,13 @@ def _matched(
 
 
 def _in_strata(
-    own: FloatArray, strata: IntArray, group: IntArray, ks: IntArray, weight: FloatArray
+    scores: FloatArray, strata: IntArray, group: IntArray, ks: IntArray, weight: FloatArray
 ) -> tuple[FloatArray, IntArray]:
     """Return each item's contribution to the mean over the strata `ks`, and each item's cluster."""
     parts, groups = [], []
     for k, w in zip(ks, weight, strict=True):
         inside = strata == k
-        parts.append(w / inside.sum() * (own[inside] - own[inside].mean()))
+        parts.append(w / inside.sum() * (scores[inside] - scores[inside].mean()))
         groups.append(group[inside])
     return np.concatenate(parts), np.concatenate(groups)
 

@@ -143,8 +143,12 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
     p = float(scipy.stats.chi2.sf((k - 1) * ratio, k - 1))
     groups = np.unique(cluster).size
     if 1 < groups < values.shape[1]:
-        apart = _above_chance(cluster_sums(above, cluster))
-        f = apart * (groups - 1) / (groups - apart) if apart < groups else np.inf
+        cluster_ratio = _above_chance(cluster_sums(above, cluster))
+        f = (
+            cluster_ratio * (groups - 1) / (groups - cluster_ratio)
+            if cluster_ratio < groups
+            else np.inf
+        )
         p = max(p, float(scipy.stats.f.sf(f, k - 1, (k - 1) * (groups - 1))))
     return p
 

@@ -56,7 +56,7 @@ class Effect:
     value, se : float
         The effect, and its standard error due to item sampling in the experiment that measured the
         effect.
-    own : tuple of float
+    tested : tuple of float
         Standard deviation over items of the tested model's values, for each set of items.
     references : tuple of float
         Standard deviation over items of one reference's values, for each set of items.
@@ -66,7 +66,7 @@ class Effect:
 
     value: float
     se: float
-    own: tuple[float, ...]
+    tested: tuple[float, ...]
     references: tuple[float, ...] = ()
     correlation: float = CORRELATION
 
@@ -89,7 +89,7 @@ class Effect:
         """
         r, total = references, 0.0
         for tested_sd, other, size in zip(
-            self.own, self.references or (0.0,) * len(self.own), sizes, strict=True
+            self.tested, self.references or (0.0,) * len(self.tested), sizes, strict=True
         ):
             mean = other**2 * (1 + (r - 1) * self.correlation) / r if r else 0.0
             total += (
@@ -151,7 +151,7 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
 def _chances(
     values: Sequence[float], effect: Effect, field: Field, prior: TauPrior, level: float
 ) -> list[float]:
-    sizes = (field.n, field.held_out)[: len(effect.own)]
+    sizes = (field.n, field.held_out)[: len(effect.tested)]
     if min(sizes) < 1:
         return [0.0] * len(values)  # The design lacks a set of items that the effect needs.
     r = field.references

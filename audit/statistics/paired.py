@@ -113,7 +113,7 @@ class CellOutcomes:
             raise DataError(f"{self.model} on {self.benchmark} was not run under {setting}.")
         return self.state[self.settings.index(setting)]
 
-    def kept(self, keep: BoolArray) -> CellOutcomes:
+    def subset(self, keep: BoolArray) -> CellOutcomes:
         """Return a copy of the cell with a subset of its questions.
 
         Parameters
@@ -127,8 +127,8 @@ class CellOutcomes:
             The kept questions under all settings. `answer` and `gold` are None.
         """
         kept_ids = []
-        for q, kept in zip(self.question_ids, keep, strict=True):
-            if kept:
+        for q, is_kept in zip(self.question_ids, keep, strict=True):
+            if is_kept:
                 kept_ids.append(q)
         return replace(
             self,

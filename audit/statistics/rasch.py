@@ -243,7 +243,10 @@ def rasch_gap(
     groups = (
         None
         if clusters is None
-        else (_with_own(clusters[0], len(models)), _with_own(clusters[1], len(models)))
+        else (
+            _with_model_clusters(clusters[0], len(models)),
+            _with_model_clusters(clusters[1], len(models)),
+        )
     )
     values = [fit.ability[:, None] + fit.influence.shape[1] * fit.influence for fit in fits]
     pairs = list(zip(*values, strict=True))
@@ -276,7 +279,7 @@ def _error(
     """
     if prior is None:
         return attributes(difference, "se", "tau", "pvalue", "low", "high")
-    told = predictive(
+    predicted = predictive(
         difference.difference * slope,
         difference.items_se * slope,
         difference.items_df,
@@ -285,8 +288,11 @@ def _error(
         references,
         prior,
     )
-    in_points = attributes(told, "se", "tau", "low", "high")
-    return {"pvalue": told.pvalue, **{name: value / slope for name, value in in_points.items()}}
+    in_points = attributes(predicted, "se", "tau", "low", "high")
+    return {
+        "pvalue": predicted.pvalue,
+        **{name: value / slope for name, value in in_points.items()},
+    }
 
 
 def ability_gaps(
@@ -406,8 +412,8 @@ class _At:
 
     - `gradient` (K + 1,): the gradient of the log-likelihood.
     - `known` (K, nodes): the probability that a model knows an item of each difficulty.
-    - `told` (K, nodes): the weight of a right answer in the derivative of the log-likelihood. The
-      weight is 1 without guessing.
+    - `right_weight` (K, nodes): the weight of a right answer in the derivative of the
+      log-likelihood. The weight is 1 without guessing.
     - `scores` (K + 1, G): the contribution of one item to the gradient.
     - `posterior` (G, nodes): the posterior distribution of the difficulty.
     - `pull` (G, nodes): the derivative for the log spread, given the difficulty.
@@ -418,7 +424,7 @@ class _At:
     value: float
     gradient: FloatArray
     known: FloatArray
-    told: FloatArray
+    right_weight: FloatArray
     scores: FloatArray
     posterior: FloatArray
     pull: FloatArray
@@ -441,9 +447,9 @@ class _Items:
     def at(self, parameters: FloatArray) -> _At:
         """Return the log-likelihood and its derivatives at given abilities and log spread.
 
-        If the difficulty is given, an answer's derivative of the log-likelihood is right * told -
-        known. If the difficulty is unknown, the derivative is the posterior mean of this
-        expression.
+        If the difficulty is given, an answer's derivative of the log-likelihood is
+        right * right_weight - known. If the difficulty is unknown, the derivative is the posterior
+        mean of this expression.
 
         Parameters
         ----------
@@ -463,7 +469,7 @@ class _Items:
             np.log1p(-self.chance),
         )
         log_right = np.logaddexp(log_guess, log_no_guess + log_known)
-        known, told = np.exp(log_known), np.exp(log_known - log_right)
+        known, right_weight = np.exp(log_known), np.exp(log_known - log_right)
         log = (
             self.right @ (log_right - log_no_guess - log_unknown)
             + self.answered @ log_unknown
@@ -473,14 +479,18 @@ class _Items:
         weight = np.exp(log - top)
         total = weight.sum(axis=1, keepdims=True)
         posterior = weight / total
-        pull = -spread * _NODES * (self.right @ told - self.answered @ known)
-        of_models = self.right.T * (told @ posterior.T) - self.answered.T * (known @ posterior.T)
+        pull = -spread * _NODES * (self.right @ right_weight - self.answered @ known)
+        of_models = self.right.T * (right_weight @ posterior.T) - self.answered.T * (
+            known @ posterior.T
+        )
         scores = np.append(of_models, [(pull * posterior).sum(axis=1)], axis=0)
         halves = np.append(0.5 - scipy.special.expit(ability), _USUAL - parameters[-1])
         added = np.sum(ability / 2 - np.logaddexp(0, ability)) - halves[-1] ** 2 / 2
         value = self.count @ (np.log(total) + top)[:, 0] + added
         gradient = scores @ self.count + halves
-        return _At(ability, spread, float(value), gradient, known, told, scores, posterior, pull)
+        return _At(
+            ability, spread, float(value), gradient, known, right_weight, scores, posterior, pull
+        )
 
     def information(self, at: _At) -> FloatArray:
         """Return the observed information matrix.
@@ -499,7 +509,9 @@ class _Items:
             The symmetric matrix; its rows are the K abilities, then the log spread.
         """
         weights = self.count[:, None] * at.posterior
-        guessed = at.told * (1 - (1 - self.chance) * at.told) * (self.right.T @ weights)
+        guessed = (
+            at.right_weight * (1 - (1 - self.chance) * at.right_weight) * (self.right.T @ weights)
+        )
         curved = (1 - at.known) * (at.known * (self.answered.T @ weights) - guessed)
         k, place, half = at.ability.size, at.spread * _NODES, scipy.special.expit(at.ability)
         matrix = np.zeros((k + 1, k + 1))
@@ -507,7 +519,7 @@ class _Items:
         matrix[k, :k] = matrix[:k, k] = -curved @ place
         matrix[k, k] = curved.sum(axis=0) @ place**2 - np.sum(weights * at.pull) + 1
         of_models = (
-            self.right.T[:, :, None] * at.told[:, None]
+            self.right.T[:, :, None] * at.right_weight[:, None]
             - self.answered.T[:, :, None] * at.known[:, None]
         )
         complete = np.append(of_models.reshape(k, -1), [at.pull.ravel()], axis=0)
@@ -518,7 +530,7 @@ class _Items:
         )
 
 
-def _with_own(groups: IntArray, models: int) -> IntArray:
+def _with_model_clusters(groups: IntArray, models: int) -> IntArray:
     """Append a separate cluster for each model's added half answers to the items' clusters."""
     index = np.unique(groups, return_inverse=True)[1]
     return np.append(index, index.max(initial=-1) + 1 + np.arange(models))

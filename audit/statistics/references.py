@@ -332,17 +332,19 @@ def _beyond(
     difference: Estimate,
     expected: Sequence[Estimate],
     scale: Scale,
-    own: tuple[float, float],
+    spread: tuple[float, float],
     best: tuple[float, float],
     prior: TauPrior | None,
 ) -> BeyondReference:
     """Return the test of the drop beyond the references on one scale.
 
-    `own` is the result of `spread_of` on this scale. `best` is the result of `spread_of` on the
+    `spread` is the result of `spread_of` on this scale. `best` is the result of `spread_of` on the
     scale on which the references agree best.
     """
     r, df = len(expected), difference.df
-    tau = float(np.sqrt(max(own[0] - own[1], 0.0))) if np.isfinite(own[0]) else float("nan")
+    tau = (
+        float(np.sqrt(max(spread[0] - spread[1], 0.0))) if np.isfinite(spread[0]) else float("nan")
+    )
     se = float(np.hypot(difference.se, np.nan_to_num(tau) * np.sqrt(1 + 1 / r)))
     test = t_test(difference.value, se, float(r - 1) if r > 1 else df, LEVEL)
     plain = Tested(**test)

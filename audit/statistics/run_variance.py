@@ -150,12 +150,12 @@ def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> 
     Runs with identical answers are counted as one run. The sampling variance is the variance of a
     mean over clusters. It is computed from each item's deviation from the mean of its run.
     """
-    kept: list[int] = []
+    distinct: list[int] = []
     for k, run in enumerate(values):
         answered = not np.isnan(run).all()
-        if answered and not any(np.array_equal(run, values[j], equal_nan=True) for j in kept):
-            kept.append(k)
-    values, trend = values[kept], trend[kept]
+        if answered and not any(np.array_equal(run, values[j], equal_nan=True) for j in distinct):
+            distinct.append(k)
+    values, trend = values[distinct], trend[distinct]
     if len(values) <= trend.shape[1]:
         return RunContrasts(np.zeros(0), np.zeros(0))
     basis = scipy.linalg.null_space(trend.T)  # (K, J)
@@ -226,14 +226,14 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
     return RunVariance(estimate, plausible_sd**2 if capped else used, df, capped)
 
 
-def own_variance(own: RunContrasts, panel: RunVariance, plausible_sd: float) -> RunVariance:
+def cell_variance(contrasts: RunContrasts, panel: RunVariance, plausible_sd: float) -> RunVariance:
     """Return the run variance of a cell, which is the panel's run variance by default.
 
     If the cell's runs vary significantly more, the variance is estimated from the cell's runs.
 
     Parameters
     ----------
-    own : RunContrasts
+    contrasts : RunContrasts
         Contrasts of the cell.
     panel : RunVariance
         Run variance of the panel.
@@ -251,7 +251,7 @@ def own_variance(own: RunContrasts, panel: RunVariance, plausible_sd: float) -> 
     The runs of one model's endpoint may be shifted while the runs of other models are not. A mean
     over the panel would hide these shifts.
     """
-    ratio = float(np.sum(own.squares / np.maximum(panel.used + own.sampling, 1e-12)))
-    if not own.squares.size or scipy.stats.chi2.sf(ratio, own.squares.size) > EVIDENCE:
+    ratio = float(np.sum(contrasts.squares / np.maximum(panel.used + contrasts.sampling, 1e-12)))
+    if not contrasts.squares.size or scipy.stats.chi2.sf(ratio, contrasts.squares.size) > EVIDENCE:
         return panel
-    return pooled_run_variance([own], plausible_sd)
+    return pooled_run_variance([contrasts], plausible_sd)

@@ -75,7 +75,7 @@ def set_difference(
     references: Sequence[Sets] = (),
     clusters: tuple[IntArray, IntArray] | None = None,
     *,
-    apart: float = 1.0,
+    tau_factor: float = 1.0,
 ) -> SetDifference:
     """Test whether the tested model's gap is larger than its references predict.
 
@@ -88,7 +88,7 @@ def set_difference(
         model has no value (NaN) is left out for all models.
     clusters : tuple of arrays or None
         Clusters (n,) and (m,) within each set; If None, each item is a separate cluster.
-    apart : float
+    tau_factor : float
         Factor by which tau is multiplied (`apartness`). It is above 1 if the tested model differs
         more from the references than the references differ from each other.
 
@@ -132,7 +132,7 @@ def set_difference(
     if r > 1:
         spread, sampling = spread_of(others)
         tau = float(np.sqrt(max(spread - sampling, 0.0)))
-        models_part, df = (apart * tau) ** 2 * (1 + 1 / r), r - 1.0
+        models_part, df = (tau_factor * tau) ** 2 * (1 + 1 / r), r - 1.0
     se = float(np.sqrt(items + models_part))
     return SetDifference(
         **t_test(difference.value, se, df),
@@ -294,7 +294,7 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
 
 # One set of items, as four arrays: answers to the original (K, n), answers to the variants (N, n),
 # probability that a guess is right (n,), and cluster of each item (n,).
-Asked = tuple[FloatArray, FloatArray, FloatArray, IntArray]
+PairedAnswers = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,12 +325,14 @@ class BeyondFresh(Tested):
     expected: float
 
 
-def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> BeyondFresh:
+def beyond_fresh(
+    benchmark: PairedAnswers, fresh: PairedAnswers, *, scale: Scale = "points"
+) -> BeyondFresh:
     """Test on one scale whether a model drops more on the benchmark than on held-out items.
 
     Parameters
     ----------
-    benchmark, fresh : Asked
+    benchmark, fresh : PairedAnswers
         Answers to originals and variants, chance and clusters of the benchmark and of the held-out
         set.
     scale : {"points", "share", "logit"}
@@ -355,32 +357,35 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     contains a ratio, whose influence is computed by the delta method, as in
     `audit.statistics.references`.
     """
-    ours, theirs = answered(*_kept(benchmark)), answered(*_kept(fresh))
-    drop, other = ours.drop.with_set(theirs.drop), theirs.drop.of_second(ours.drop)
+    on_benchmark, on_fresh = answered(*_compared(benchmark)), answered(*_compared(fresh))
+    drop, other = (
+        on_benchmark.drop.with_set(on_fresh.drop),
+        on_fresh.drop.of_second(on_benchmark.drop),
+    )
 
     def held_out(estimate: Estimate) -> Estimate:
-        return estimate.of_second(ours.drop)
+        return estimate.of_second(on_benchmark.drop)
 
     if scale == "share":
-        if theirs.height.value <= 0:
+        if on_fresh.height.value <= 0:
             raise DataError(
                 "The accuracy on the held-out items is not above chance, so the share of accuracy "
                 "that is lost is undefined."
             )
-        other = times(other, held_out(theirs.height), ours.height.with_set(theirs.drop))
+        other = times(other, held_out(on_fresh.height), on_benchmark.height.with_set(on_fresh.drop))
     elif scale == "logit":
         other = logit_drop(
-            held_out(theirs.original),
-            held_out(theirs.variants),
-            ours.variants.with_set(theirs.drop),
-            theirs.n,
+            held_out(on_fresh.original),
+            held_out(on_fresh.variants),
+            on_benchmark.variants.with_set(on_fresh.drop),
+            on_fresh.n,
         )
     difference = drop.plus(other, -1.0)
     test = t_test(difference.value, difference.se, difference.df, LEVEL)
     return BeyondFresh(scale=scale, expected=other.value, **test)
 
 
-def _kept(models: Asked) -> Asked:
+def _compared(models: PairedAnswers) -> PairedAnswers:
     """Return one set, restricted to items with an answer to the original and to a variant."""
     original, variants, chance, cluster = models
     compared = ~np.isnan(item_means(original, variants)[0])

@@ -233,12 +233,12 @@ class Lasting:
     units: int
 
 
-def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -> Lasting:
+def lasting_by_condition(lead: ArrayLike, other_lead: ArrayLike, cluster: IntArray) -> Lasting:
     """Return how much of a lead remains on the same items under another condition.
 
     Parameters
     ----------
-    lead, there : (n,) array
+    lead, other_lead : (n,) array
         Score of the second version minus that of the first, for each item, under the baseline and
         under the other condition. An item with NaN in one of the arrays is left out of both arrays.
     cluster : (n,) array
@@ -256,12 +256,12 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
 
     Examples
     --------
-    >>> lead, there = np.tile([1.0, 0.0, 0.0, 0.0], 50), np.tile([0.5, 0.0, 0.0, 0.0], 50)
-    >>> lasting = lasting_by_condition(lead, there, np.arange(200))
+    >>> lead, other_lead = np.tile([1.0, 0.0, 0.0, 0.0], 50), np.tile([0.5, 0.0, 0.0, 0.0], 50)
+    >>> lasting = lasting_by_condition(lead, other_lead, np.arange(200))
     >>> lasting.lead, lasting.there, lasting.lost, lasting.share[0]
     (0.25, 0.125, 0.125, 0.5)
     """
-    rows = np.stack([np.asarray(lead, dtype=float), np.asarray(there, dtype=float)])
+    rows = np.stack([np.asarray(lead, dtype=float), np.asarray(other_lead, dtype=float)])
     both = ~np.isnan(rows).any(axis=0)
     groups = np.asarray(cluster)[both]
     first, second = _mean(rows[0][both], groups), _mean(rows[1][both], groups)
@@ -271,7 +271,7 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
 
 
 def lasting_by_items(
-    lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]
+    lead: ArrayLike, other_lead: ArrayLike, clusters: tuple[IntArray, IntArray]
 ) -> Lasting:
     """Return how much of one version's lead over another remains on other items.
 
@@ -281,7 +281,7 @@ def lasting_by_items(
     ----------
     lead : (n,) array
         Score of the second version minus score of the first version, for each item, NaN if missing.
-    there : (m,) array
+    other_lead : (m,) array
         The same difference of scores for each of the other items, which are an independent set.
     clusters : tuple of arrays
         Cluster of each item, (n,) and (m,).
@@ -297,7 +297,7 @@ def lasting_by_items(
         If a set has fewer than UNITS_MIN clusters.
     """
     sides, n, unseen, shared = [], 0, 0.0, 0.0
-    for values, cluster in zip((lead, there), clusters, strict=True):
+    for values, cluster in zip((lead, other_lead), clusters, strict=True):
         row = np.asarray(values, dtype=float)
         known = ~np.isnan(row)
         row, groups = row[known], np.asarray(cluster)[known]

@@ -86,7 +86,7 @@ def without_memory(
     clusters: tuple[IntArray, IntArray] | None = None,
     *,
     prior: TauPrior = PRIORS["score"],
-    held: Sequence[Gap] = (),
+    imputed_gaps: Sequence[Gap] = (),
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> WithoutMemory:
     """Estimate the score that the tested model would have without memory.
@@ -101,7 +101,7 @@ def without_memory(
     prior : TauPrior
         Prior of the differences between models. Unlike the prior of a test against 0, it includes
         an error between sets (`TauPrior.between_sets`).
-    held : sequence of Gap
+    imputed_gaps : sequence of Gap
         Gaps that are computed with unparsed answers imputed: once in favour of a gap, once against
         a gap. These gaps widen the interval.
 
@@ -183,11 +183,11 @@ def without_memory(
         )
 
     points = did.difference, expected.low, expected.high
-    theirs = _own_gap(references, clusters, expected.tau)
-    at_most = theirs.low > 0
+    reference_gap = _mean_reference_gap(references, clusters, expected.tau)
+    at_most = reference_gap.low > 0
     tested_gap = set_difference(tested, (), clusters)
     learnt_too = [(tested_gap.difference, expected.low, tested_gap.high)] if at_most else []
-    without = less([points, *able], [*held, *learnt_too])
+    without = less([points, *able], [*imputed_gaps, *learnt_too])
     shares = (
         _share(score.estimate, limit) for limit in (without.estimate, without.high, without.low)
     )
@@ -201,12 +201,12 @@ def without_memory(
         share=Limits(*shares),
         tau=expected.tau,
         references=len(references),
-        theirs=theirs,
+        theirs=reference_gap,
         at_most=at_most,
     )
 
 
-def _own_gap(
+def _mean_reference_gap(
     references: Sequence[Sets], clusters: tuple[IntArray, IntArray] | None, tau: float
 ) -> Limits:
     """Return the references' mean gap between the sets, with its 95 % interval.
@@ -381,17 +381,17 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
     )
 
 
-def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
+def _chance(fit: RaschFit, tested: FloatArray, ability: float) -> FloatArray:
     """Return the probability (n,) that a model of a given ability answers each item right.
 
     The difficulties of the items are estimated from the references' answers only.
 
     The tested model's own answer is removed from the posterior of each item's difficulty.
     """
-    at_own = np.clip(scipy.special.expit(fit.ability[0] - fit.difficulty), 1e-12, 1 - 1e-12)
-    x = np.nan_to_num(own)[:, None]
+    at_tested = np.clip(scipy.special.expit(fit.ability[0] - fit.difficulty), 1e-12, 1 - 1e-12)
+    x = np.nan_to_num(tested)[:, None]
     weight = fit.posterior / np.where(
-        np.isnan(own)[:, None], 1.0, at_own**x * (1 - at_own) ** (1 - x)
+        np.isnan(tested)[:, None], 1.0, at_tested**x * (1 - at_tested) ** (1 - x)
     )
     return weight @ scipy.special.expit(ability - fit.difficulty) / weight.sum(axis=1)
 

@@ -230,9 +230,11 @@ def _with_a_drop(drop: Estimate) -> Estimate:
     g = drop.units
     shift = (1 - drop.value) / (g + 1)
     # An influence of 0 marks a unit without a value, which is not counted.
-    kept = drop.influence[np.argsort(np.abs(drop.influence))[drop.empty :]]
+    influence = drop.influence[np.argsort(np.abs(drop.influence))[drop.empty :]]
     return Estimate(
-        drop.value + shift, np.append(kept * g - shift, g * shift) / (g + 1), uneven=drop.uneven
+        drop.value + shift,
+        np.append(influence * g - shift, g * shift) / (g + 1),
+        uneven=drop.uneven,
     )
 
 

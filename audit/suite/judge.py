@@ -165,7 +165,7 @@ def ruled(
 
 
 def sentences(
-    suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]
+    suite: Suite, source: Sequence[Mapping[str, Any]], decisions: Mapping[tuple[str, str], str]
 ) -> list[str]:
     """Return sentences that state the decisions of the source's rule and of this program's rule.
 
@@ -177,7 +177,7 @@ def sentences(
         The suite.
     source : sequence of mapping
         Results under the source's rule, as returned by `source_ruled`.
-    ours : mapping
+    decisions : mapping
         Maps each (model, benchmark) to the decision of this program's verdict.
 
     Returns
@@ -188,20 +188,23 @@ def sentences(
     domain = domain_of(suite)
     lines = []
     if suite.domains:
-        held = (
+        applied = (
             f"thresholds of domain {domain}"
             if domain in suite.domains
             else "no domain's thresholds"
         )
-        lines.append(f"{suite.dataset_config.benchmark_name}: {held}.")
+        lines.append(f"{suite.dataset_config.benchmark_name}: {applied}.")
     gates = "Our verdict" if suite.gate == "ours" else "The source's rule"
     for result in source:
-        mine, theirs = ours[result["model"], result["benchmark"]], result["decision"]
+        decision, source_decision = (
+            decisions[result["model"], result["benchmark"]],
+            result["decision"],
+        )
         cell = f"{result['model']} on {result['benchmark']}, rewording"
         agree = (
-            f"our verdict is {mine}, and the source's rule gives the same decision"
-            if mine == theirs
-            else f"our verdict is {mine}, and the source's rule gives {theirs}"
+            f"our verdict is {decision}, and the source's rule gives the same decision"
+            if decision == source_decision
+            else f"our verdict is {decision}, and the source's rule gives {source_decision}"
         )
         score = (
             f"CS {result['cs']:.3f}, {result['flagged']} of {result['n']} items flagged "
@@ -366,11 +369,11 @@ def suite_section(
     """
     thresholds = source_thresholds(suite)
     source = source_ruled(dirs["perturb"], thresholds) if "perturb" in dirs else []
-    ours = {}
+    decisions = {}
     if "perturb" in verdicts:
         perturb = verdicts["perturb"]
         for cell in perturb.cells:
-            ours[cell.model, cell.benchmark] = str(cell.grade.decision(perturb.block_at))
+            decisions[cell.model, cell.benchmark] = str(cell.grade.decision(perturb.block_at))
     return {
         "audit_suite_id": suite.audit_suite_id,
         "suite_sha256": file_sha256(run_dir / SUITE),
@@ -385,5 +388,5 @@ def suite_section(
         },
         "governance": asdict(suite.governance),
         "source": source,
-        "sentences": sentences(suite, source, ours),
+        "sentences": sentences(suite, source, decisions),
     }

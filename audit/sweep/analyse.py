@@ -17,7 +17,7 @@ from audit.core.records import CellRows
 from audit.judge.record import Case, Judge, Settings, cell_rng, holm_rows, judge_cells
 from audit.judging.ladder import grade
 from audit.judging.result import Calibration, Gate, Reason, because, failed, sentence, sentences
-from audit.judging.shipped import apart, nearest_design
+from audit.judging.shipped import log_distance, nearest_design
 from audit.judging.simulated import rate_text
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, State
@@ -292,15 +292,15 @@ def _result(case: _CellAnalysis) -> SweepResult:
     inputs, e, s = case.cell, case.evidence.evidence, case.settings
     cell, texts = inputs.cell, inputs.texts or TextMeasures()
     contrasts = _contrasts(case)
-    held = decide.held_out(contrasts)
-    decision = _decided(case, held)
-    tipping = _tipping(case, decision, held)
+    held_out_reasons = decide.held_out(contrasts)
+    decision = _decided(case, held_out_reasons)
+    tipping = _tipping(case, decision, held_out_reasons)
     failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
     missing = not_run(cell.settings, referred=e is not None and e.hints is not None)
     reasons = (
         *decision.reasons,
         *decide.unparsed(e, tipping),
-        *_further_reasons(case, decision, held),
+        *_further_reasons(case, decision, held_out_reasons),
     )
     head = decide.headline(cell.model, cell.benchmark, decision, e, failing)
     sample_sizes = {}
@@ -338,7 +338,7 @@ def _result(case: _CellAnalysis) -> SweepResult:
     )
 
 
-def _decided(case: _CellAnalysis, held: Sequence[Reason]) -> Decision:
+def _decided(case: _CellAnalysis, held_out_reasons: Sequence[Reason]) -> Decision:
     if case.evidence.evidence is None:
         why = Reason("not_comparable", {}, case.evidence.why)
         return Decision(
@@ -348,10 +348,12 @@ def _decided(case: _CellAnalysis, held: Sequence[Reason]) -> Decision:
             (because("run_both_arms"),),
         )
     e, thresholds = case.evidence.evidence, case.settings.thresholds
-    return decide.decide(e, case.gates, thresholds, case.panel, held)
+    return decide.decide(e, case.gates, thresholds, case.panel, held_out_reasons)
 
 
-def _tipping(case: _CellAnalysis, decided: Decision, held: Sequence[Reason]) -> float | None:
+def _tipping(
+    case: _CellAnalysis, decided: Decision, held_out_reasons: Sequence[Reason]
+) -> float | None:
     """Return the largest odds ratio gamma of unparsed answers with an unchanged verdict.
 
     gamma states how far unparsed answers may differ from their predictions
@@ -370,8 +372,8 @@ def _tipping(case: _CellAnalysis, decided: Decision, held: Sequence[Reason]) -> 
         imputed = case.evidence.remeasure(
             rng=rng, n_resamples=TIPPING_RESAMPLES, n_permutations=permutations, gamma=gamma
         )
-        again = decide.decide(imputed, case.gates, thresholds, case.panel, held)
-        return again.verdict == decided.verdict
+        recomputed = decide.decide(imputed, case.gates, thresholds, case.panel, held_out_reasons)
+        return recomputed.verdict == decided.verdict
 
     return tipping_point(holds)
 
@@ -391,13 +393,13 @@ def _contrasts(case: _CellAnalysis) -> tuple[Contrast, ...]:
 
 
 def _further_reasons(
-    case: _CellAnalysis, decision: Decision, held: Sequence[Reason]
+    case: _CellAnalysis, decision: Decision, held_out_reasons: Sequence[Reason]
 ) -> tuple[Reason, ...]:
     """Return the verdict's reasons about held-out questions and about shifts of whole runs."""
     e = case.evidence.evidence
     reasons: tuple[Reason, ...] = ()
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
-        reasons = tuple(reason for reason in held if reason not in decision.reasons)
+        reasons = tuple(reason for reason in held_out_reasons if reason not in decision.reasons)
     if e is not None and decision.verdict != Verdict.WITHHELD:
         reasons += decide.shift_reasons(e.shifts, repeated=e.repeated)
     return reasons
@@ -458,7 +460,7 @@ def _shares(case: _CellAnalysis, verdict: Verdict, contrasts: Sequence[Contrast]
     }
 
 
-def share_left(score: float | None, chance: float, taken: float | None) -> float | None:
+def share_left(score: float | None, chance: float, deduction: float | None) -> float | None:
     """Return the share of the score above chance that remains after a deduction.
 
     Parameters
@@ -467,7 +469,7 @@ def share_left(score: float | None, chance: float, taken: float | None) -> float
         Accuracy, 0-1.
     chance : float
         Accuracy of a guesser, 0-1.
-    taken : float or None
+    deduction : float or None
         The deduction, 0-1; a negative one counts as 0.
 
     Returns
@@ -480,9 +482,9 @@ def share_left(score: float | None, chance: float, taken: float | None) -> float
     >>> share_left(0.75, 0.25, 0.1)
     0.8
     """
-    if score is None or taken is None or not np.isfinite(taken) or score <= chance:
+    if score is None or deduction is None or not np.isfinite(deduction) or score <= chance:
         return None
-    return float(np.clip(1 - max(taken, 0.0) / (score - chance), 0, 1))
+    return float(np.clip(1 - max(deduction, 0.0) / (score - chance), 0, 1))
 
 
 def category(credibility: float | None, thresholds: SweepThresholds) -> str:
@@ -664,16 +666,16 @@ def nearest(
 
     def distance(d: Mapping[str, Any]) -> float:
         total = (
-            apart(units, d["n"])
-            + apart(run.routers, d["routers"]) / 2
-            + apart(run.panel, d["panel"]) / 4
+            log_distance(units, d["n"])
+            + log_distance(run.routers, d["routers"]) / 2
+            + log_distance(run.panel, d["panel"]) / 4
         )
         total += 0.5 * (d["draws"] != run.draws) + 0.5 * (
             (d["clean_replicates"] > 1) != (run.clean_replicates > 1)
         )
         total += 0.5 * ((d["noisy_replicates"] > 1) != (run.noisy_replicates > 1))
         total += 2 * abs(run.clean_accuracy - d["clean_accuracy"])
-        return total + apart(run.discordance, d["discordance"], 1e-3) / 2
+        return total + log_distance(run.discordance, d["discordance"], 1e-3) / 2
 
     size = f"{units} {'questions' if units == run.n else 'groups of questions'}"
     none_near = (

@@ -309,7 +309,7 @@ SCHEMA = row_schema(
     1,
     level="routers",
     level_doc="number of router messages; 0 for direct; for deleted, the percentage of deleted words",
-    own=(
+    audit_columns=(
         ("draws", pa.string(), "independent or nested"),
         (
             "router_messages",

@@ -365,11 +365,11 @@ def distinct(runs: FloatArray) -> FloatArray:
     array
         The distinct runs, along the first axis.
     """
-    kept: list[FloatArray] = []
+    distinct_runs: list[FloatArray] = []
     for run in runs:
-        if not any(np.array_equal(run, earlier, equal_nan=True) for earlier in kept):
-            kept.append(run)
-    return runs if len(kept) == len(runs) else np.stack(kept)
+        if not any(np.array_equal(run, earlier, equal_nan=True) for earlier in distinct_runs):
+            distinct_runs.append(run)
+    return runs if len(distinct_runs) == len(runs) else np.stack(distinct_runs)
 
 
 def simultaneous(gain: Resamples, units: float) -> tuple[FloatArray, FloatArray]:

@@ -101,7 +101,7 @@ def decide(
     gates: Sequence[Gate],
     thresholds: SweepThresholds,
     corrected: Corrected | None = None,
-    held: Sequence[Reason] = (),
+    held_out_reasons: Sequence[Reason] = (),
 ) -> Decision:
     """Decide the verdict on one cell.
 
@@ -116,7 +116,7 @@ def decide(
     corrected : Corrected, optional
         The p-values corrected over the panel (`over_panel`). With None, the cell is corrected as a
         panel of one cell.
-    held : sequence of Reason
+    held_out_reasons : sequence of Reason
         The comparison of the gain with the gain on held-out items (`held_out`). If the gain is not
         larger on every scale, the cause of the gain is unknown, since memory cannot cause a gain on
         held-out items.
@@ -140,7 +140,9 @@ def decide(
     """
     if blocking := failed(gates):
         return Decision.withheld(Verdict.WITHHELD, blocking, GATES)
-    claims = _claims(evidence, gates, thresholds, corrected or over_panel([evidence])[0], held)
+    claims = _claims(
+        evidence, gates, thresholds, corrected or over_panel([evidence])[0], held_out_reasons
+    )
     checks, contrasts = [], []
     for claim in claims:
         contrasts.append(claim.contrast)
@@ -177,7 +179,7 @@ def _claims(
     gates: Sequence[Gate],
     t: SweepThresholds,
     corrected: Corrected,
-    held: Sequence[Reason],
+    held_out_reasons: Sequence[Reason],
 ) -> list[Claim]:
     """Return up to three claims about the gain.
 
@@ -202,7 +204,7 @@ def _claims(
                 tuple(sorted(above or steady)),
             )
         ]
-    claims = [_gain(e, gates, above, level, held)] if above else []
+    claims = [_gain(e, gates, above, level, held_out_reasons)] if above else []
     if steady and not e.repeated:
         why = (
             because("above_zero", routers=sorted(steady)),
@@ -218,7 +220,7 @@ def _gain(
     gates: Sequence[Gate],
     routers: frozenset[int],
     level: float,
-    held: Sequence[Reason],
+    held_out_reasons: Sequence[Reason],
 ) -> Claim:
     """Return the claim that the noisy arm gains over every control at the given router counts.
 
@@ -250,7 +252,7 @@ def _gain(
     beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
     # If the p-value is NaN, the reference counts as having no gain.
     alone = e.hints is not None and not e.hints.reference_p <= level
-    larger = not held or held[0].code == LARGER
+    larger = not held_out_reasons or held_out_reasons[0].code == LARGER
     guards = (
         Guard("controls", bool(controlled)),
         Guard("hints", bool(beyond)),
@@ -259,7 +261,12 @@ def _gain(
     )
     speaks = replace(silent, speaks=True, guards=guards)
     if speaks.open == guards[-1:]:
-        return Claim(speaks, (*why, *held), (because("read_messages"),), tuple(sorted(controlled)))
+        return Claim(
+            speaks,
+            (*why, *held_out_reasons),
+            (because("read_messages"),),
+            tuple(sorted(controlled)),
+        )
     if speaks.open:
         doubt, advice = _doubt(e, routers, controlled, bool(beyond))
         return Claim(speaks, (*why, doubt), (advice,), tuple(sorted(controlled or routers)))

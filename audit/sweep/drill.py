@@ -202,7 +202,7 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     col = rows.in_order()
     n = len(col["model"])
     state = [1 - code for code in col["state"]]
-    kept = _questions_with_text(col, seed, max_text_bytes)
+    with_text = _questions_with_text(col, seed, max_text_bytes)
     options = [tuple(texts) for texts in col["options"]]
     keys = zip(
         col["benchmark"], col["question_id"], col["question"], options, col["gold"], strict=True
@@ -221,7 +221,7 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
             strict=True,
         )
     )
-    texts, questions, refs = _numbered(col, distinct_questions, question_of, kept, benchmarks)
+    texts, questions, refs = _numbered(col, distinct_questions, question_of, with_text, benchmarks)
     logprobs = {}
     for i, scores in enumerate(col["option_logprobs"]):
         if refs[i] and scores:
@@ -266,7 +266,7 @@ def _numbered(
     col: Mapping[str, list[Any]],
     distinct_questions: Sequence[Any],
     question_of: Sequence[int],
-    kept: Set[Any],
+    with_text: Set[Any],
     benchmarks: Sequence[str],
 ) -> tuple[dict[str, int], list[list[Any]], list[list[int]]]:
     """Number all texts, and replace the texts of questions and rows by their numbers.
@@ -281,7 +281,7 @@ def _numbered(
 
     for i, k in enumerate(question_of):
         benchmark, id_, text, options, gold = distinct_questions[k]
-        has_text = (benchmark, id_) in kept
+        has_text = (benchmark, id_) in with_text
         if k == len(questions):  # This row is the first row of its question.
             text_numbers: list[Any] = [-1, len(options)]
             if has_text:

@@ -397,15 +397,17 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
         return rule.absent(detail, withholds=False)
     share = texts.leaking_noisy / texts.messages_noisy
     gold_only = texts.gold_only_kept / texts.options_to_keep if texts.options_to_keep else None
-    kept = ""
+    gold_only_text = ""
     if gold_only is not None:
-        kept = f" {percent(gold_only)} kept the right option and dropped every other option."
+        gold_only_text = (
+            f" {percent(gold_only)} kept the right option and dropped every other option."
+        )
     return rule.checked(
         passed=share <= rule.threshold,
         number=share,
         detail=f"{percent(share)} of {texts.messages_noisy} noisy router messages state the right option as the "
         f"answer. {percent(texts.stated_wrong / texts.messages)} of all messages state a wrong "
-        f"option.{kept}",
+        f"option.{gold_only_text}",
         advice="The routers answer the question instead of rewriting it. Use only the results "
         "without these questions, and forbid answers more clearly in the router prompt.",
         withholds=False,
@@ -450,8 +452,10 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
             if answered.any():
                 # A slice does not copy the array. This saves time, since the self-test calls this
                 # function 500 times.
-                kept = slice(None) if answered.all() else answered
-                check = chance_check(float(values[kept].mean()), cell.n_options[kept], limit)
+                selected = slice(None) if answered.all() else answered
+                check = chance_check(
+                    float(values[selected].mean()), cell.n_options[selected], limit
+                )
                 measured |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
     scores, accuracies = [], []
     for arm in ("clean", "direct"):

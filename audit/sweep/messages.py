@@ -110,8 +110,8 @@ def holds(message: str, part: str) -> bool:
     if f" {wanted} " in f" {text} " or (not _WORD.search(wanted) and wanted in message):
         return True
     words = Counter(wanted.split())
-    kept = words & Counter(text.split())
-    return kept.total() >= KEPT_SHARE * words.total() and words.total() > 1
+    shared = words & Counter(text.split())
+    return shared.total() >= KEPT_SHARE * words.total() and words.total() > 1
 
 
 def states_answer(message: str, options: Sequence[str], gold: int) -> bool | None:
@@ -543,8 +543,8 @@ class _Question:
         stated, gold_only = None, False
         if q.options and q.options_shown:
             stated = states_answer(raw, q.options, q.gold)
-            kept = [f" {normalise(option)} " in padded for option in q.options]
-            gold_only = kept[q.gold] and kept.count(True) == 1
+            contained = [f" {normalise(option)} " in padded for option in q.options]
+            gold_only = contained[q.gold] and contained.count(True) == 1
         elif q.options:
             stated = gives_answer(raw, q.question, q.options, q.gold)
         return _Message(
@@ -627,8 +627,8 @@ class _Pass:
         counts."""
         cell, sent = (row.model, row.benchmark), fold(row.prompt)
         baseline = clean or _Clean()
-        kept = _count_noisy(row, sent, question, self.tallies[cell], baseline)
-        _count_information(row, question, kept, self.tallies[cell])
+        kept_share = _count_noisy(row, sent, question, self.tallies[cell], baseline)
+        _count_information(row, question, kept_share, self.tallies[cell])
         if row.question_id in self.probed.get(cell, ()):
             clean_prompt = clean.prompt if clean else sent
             _count_noisy(row, clean_prompt, question, self.sent[cell], baseline)
@@ -766,11 +766,11 @@ def _views(row: TextRow, messages: Sequence[_Message]) -> list[Sequence[_Message
     return [messages] if messages else []
 
 
-def _count_information(row: TextRow, question: _Question, kept: float, tally: _Tally) -> None:
+def _count_information(row: TextRow, question: _Question, kept_share: float, tally: _Tally) -> None:
     """Add a presentation to the sums from which cues and the slope of accuracy are computed.
 
     These are the question's pairs of neighbouring words, its score, and the share of its words that
-    reached the worker (`kept`).
+    reached the worker (`kept_share`).
     """
     sums, n_pairs = tally.by_routers[row.routers], max(len(question.pairs), 1)
     pair_counts = []
@@ -782,7 +782,7 @@ def _count_information(row: TextRow, question: _Question, kept: float, tally: _T
     if row.correct is not None:
         sums["answered"] += 1
         sums["right"] += row.correct
-        for k, value in enumerate((1.0, kept, float(row.correct))):
+        for k, value in enumerate((1.0, kept_share, float(row.correct))):
             known[k] += value
 
 
@@ -845,10 +845,14 @@ def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
         n = sums["presentations"]
         accuracy = sums["right"] / sums["answered"] if sums["answered"] else None
         one_kept = 1 - sums["deleted_per_message"] / 1e9 / sums["with_messages"]
-        kept = 1 - sums["deleted"] / 1e9 / n
+        kept_share = 1 - sums["deleted"] / 1e9 / n
         added = sums["added"] / 1e9 / n
         cues = sums["cues"] / 1e9 / n
-        rows.append(ByRouters(routers, n, one_kept, kept, kept - one_kept, added, cues, accuracy))
+        rows.append(
+            ByRouters(
+                routers, n, one_kept, kept_share, kept_share - one_kept, added, cues, accuracy
+            )
+        )
     return tuple(rows)
 
 

@@ -19,8 +19,8 @@ from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.run_variance import (
     RunContrasts,
     RunShifts,
+    cell_variance,
     contrasts_of,
-    own_variance,
     pooled_run_variance,
     together,
 )
@@ -185,8 +185,8 @@ def cell_shifts(cell: CellOutcomes, panel: RunShifts) -> RunShifts:
     """
     sd = panel.plausible_sd
     return RunShifts(
-        noisy=own_variance(noisy_contrasts(cell), panel.noisy, sd),
-        controls=own_variance(run_contrasts(cell), panel.controls, sd),
+        noisy=cell_variance(noisy_contrasts(cell), panel.noisy, sd),
+        controls=cell_variance(run_contrasts(cell), panel.controls, sd),
         plausible_sd=sd,
     )
 

@@ -173,7 +173,7 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
         needed.append(question_key + router_set)
     wanted = frozenset(needed)
     models: set[str] = set()
-    kept: dict[tuple[Any, ...], list[str]] = {}
+    messages_by_set: dict[tuple[Any, ...], list[str]] = {}
     for model, *key, messages, options, gold, draws in _rows([run_dir], "options", "gold", "draws"):
         models.add(model)
         if model_name not in (None, model) or tuple(key) not in wanted:
@@ -183,13 +183,13 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
                 f"Question {key[1]} of {key[0]} has other options or draws in {run_dir}. Expected the "
                 "command of that run, with another model and messages_from."
             )
-        kept[tuple(key)] = messages or []
+        messages_by_set[tuple(key)] = messages or []
     if model_name not in (models if len(models) > 1 else {None, *models}):
         raise ConfigError(
             f"{run_dir} has messages of {', '.join(sorted(models))}. Expected one of these models. "
             f"Example: messages_of={min(models, default='MODEL')}."
         )
-    missing = [key for key in needed if key not in kept]
+    missing = [key for key in needed if key not in messages_by_set]
     if missing:
         benchmark, question, arm, r, replicate = missing[0]
         raise ConfigError(
@@ -197,15 +197,18 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
             f"#{replicate} of {question} in {benchmark}. Expected the command of that run (n, r, arms, replicates, "
             "seed) with another model and messages_from."
         )
-    return _as_table(kept)
+    return _as_table(messages_by_set)
 
 
-def _as_table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
+def _as_table(messages_by_set: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
     """Return the messages as a table. Each row has the key of its router set."""
     text, count = pa.string(), pa.int32()
     types = (text, text, text, count, count)
     schema = pa.schema([*zip(KEY, types, strict=True), ("router_messages", pa.list_(text))])
-    return pa.table([*map(list, zip(*kept, strict=True)), list(kept.values())], schema=schema)
+    return pa.table(
+        [*map(list, zip(*messages_by_set, strict=True)), list(messages_by_set.values())],
+        schema=schema,
+    )
 
 
 def same_messages(

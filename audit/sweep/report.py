@@ -95,7 +95,7 @@ def read_texts(
         for c in read.outcomes.cells:
             probed[c.model, c.benchmark] = frozenset(c.question_ids[:MAX_TEXT_QUESTIONS])
             settings[c.model, c.benchmark] = len(c.settings)
-    kept = DrillRows()
+    drill_rows = DrillRows()
 
     def rows() -> Iterator[TextRow]:
         columns = tuple(dict.fromkeys((*COLUMNS, *_TEXTS)))
@@ -104,14 +104,14 @@ def read_texts(
             for batch in iter_columns([read.run_dir], SCHEMA, columns):
                 text_rows = _rows(batch, aggregator)
                 if questions is None:
-                    kept.add(batch)
+                    drill_rows.add(batch)
                 else:
                     wanted = [(row.benchmark, row.question_id) in questions for row in text_rows]
                     if any(wanted):
-                        kept.add(batch.filter(pa.array(wanted)))
+                        drill_rows.add(batch.filter(pa.array(wanted)))
                 yield from text_rows
 
-    return measure_texts(rows(), settings, probed), kept
+    return measure_texts(rows(), settings, probed), drill_rows
 
 
 def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
@@ -333,11 +333,11 @@ def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
                 "Expected each model and benchmark in one run only, so that no question is counted twice."
             )
     # A model that failed in one run may have succeeded in another, whose rows then count.
-    kept = []
+    counted = []
     for row in rows:
         if row.found or (row.model, row.benchmark) not in runs_of_cell:
-            kept.append(row)
-    return kept
+            counted.append(row)
+    return counted
 
 
 def drawn_questions(

@@ -478,7 +478,7 @@ def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> Fl
             weak = theta < 0.5
             theta = np.clip(theta + np.where(weak, world.helps_weak, 0.0), 0, 1)
             # The other questions lose the same amount in total, so that the mean gain is 0.
-            taken = world.helps_weak * weak.mean() / max(float((~weak).mean()), 1e-9)
-            theta = np.clip(theta - np.where(weak, 0.0, taken), 0, 1)
+            loss = world.helps_weak * weak.mean() / max(float((~weak).mean()), 1e-9)
+            theta = np.clip(theta - np.where(weak, 0.0, loss), 0, 1)
             accuracy = float(theta.mean())
     return shift(theta, gain, accuracy)

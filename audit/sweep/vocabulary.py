@@ -243,7 +243,7 @@ class Hypothesis:
 
 
 _SHARED = {field.name for field in fields(CellResult)} | {"evidence"}
-_OWN = {f.name for f in fields(SweepResult) if f.name not in _SHARED} | {"sensitivity"}
+_EXTRA = {f.name for f in fields(SweepResult) if f.name not in _SHARED} | {"sensitivity"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,13 +270,13 @@ class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
     calibration: Calibration | None
     self_test: tuple[SelfTest, ...]
 
-    def own(self) -> dict[str, Any]:
+    def extra_fields(self) -> dict[str, Any]:
         """Return the fields that a sweep adds to a run in verdict.json."""
         return attributes(self, "paper", "hypotheses", "calibration", "self_test")
 
-    def own_of_cell(self, cell: CellOutcomes, result: SweepResult) -> dict[str, Any]:
+    def extra_cell_fields(self, cell: CellOutcomes, result: SweepResult) -> dict[str, Any]:
         """Return the fields that a sweep adds to a cell in verdict.json."""
-        return attributes(result, *_OWN)
+        return attributes(result, *_EXTRA)
 
 
 # Charts and counts keep this order, which begins with the worst verdict.

@@ -14,7 +14,7 @@ from audit.governance.chronology import Chronology
 from audit.judge.record import Case, Judge, holm_rows, judge_cells
 from audit.judging.result import Calibration, Gate, Status, sentence, sentences
 from audit.judging.run import JudgedRun
-from audit.judging.shipped import apart, nearest_design
+from audit.judging.shipped import log_distance, nearest_design
 from audit.validity.decide import cannot_exclude, decide, headline
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, Evidence, measure
@@ -153,7 +153,7 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
     edits: dict[str, Any]
     chronology: Chronology | None = None
 
-    def own(self) -> dict[str, Any]:
+    def extra_fields(self) -> dict[str, Any]:
         """Return the fields that a validity audit adds to a run in verdict.json.
 
         Returns
@@ -172,7 +172,7 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
             "chronology": chronology or None,
         }
 
-    def own_of_cell(self, cell: Cell, result: ValidityResult) -> dict[str, Any]:
+    def extra_cell_fields(self, cell: Cell, result: ValidityResult) -> dict[str, Any]:
         """Return the fields that a validity audit adds to a cell in verdict.json."""
         return {
             **attributes(result, "context", "faults", "above_p", "below_p", "evidence"),
@@ -216,7 +216,9 @@ def nearest(
         return None
     return nearest_design(
         table,
-        lambda design: apart(clusters, design["clusters"]) + 3 * abs(change - design["change"]),
+        lambda design: (
+            log_distance(clusters, design["clusters"]) + 3 * abs(change - design["change"])
+        ),
         inf,  # The nearest design is always quoted, since the level holds in every design.
         sentence=partial(rates_sentence, table=table),
         none_near="",

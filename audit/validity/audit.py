@@ -193,7 +193,7 @@ def _opened(path: str) -> EditFile:
 SCHEMA = row_schema(
     "validity",
     1,
-    own=(
+    audit_columns=(
         (
             "edit",
             pa.string(),

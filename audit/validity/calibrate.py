@@ -15,8 +15,8 @@ There are sixteen worlds, which combine four properties to which a test of means
 
 The table holds the rates of the worst world. First, MODELS models of each world show which world is
 the worst. The largest of sixteen observed rates is biased upwards, so the rate of this world is
-measured again, with AGAIN times as many new models. If another world is in fact the worst, the rate
-may be up to one point too low (docs/findings/validity_calibration.md).
+measured again, with REPEATS times as many new models. If another world is in fact the worst, the
+rate may be up to one point too low (docs/findings/validity_calibration.md).
 """
 
 from argparse import Namespace
@@ -43,7 +43,7 @@ ALPHA_EACH = 0.025
 MARGIN = 0.05  # the margin of invariance cells in conf/verdict/validity.yaml
 SURFACE_EDITS = 3
 MODELS = 500  # simulated models of each world in the search for the worst world
-AGAIN = 8  # The worst world is measured with AGAIN * MODELS new models.
+REPEATS = 8  # The worst world is measured with REPEATS * MODELS new models.
 SPREAD = 2.0  # a + b of the beta distribution, if items differ
 # The plain interval of the ratio is slow to compute, so it is computed for one model in four only.
 _RATIO_RESAMPLES, _RATIO_EVERY = 200, 4
@@ -168,7 +168,7 @@ def worst(
     worst_world = table.argmax(axis=0).tolist()
     measured = {}
     for i in sorted(set(worst_world)):
-        measured[i] = rates_in(worlds[i], design.clusters, design.change, AGAIN * models, rng)
+        measured[i] = rates_in(worlds[i], design.clusters, design.change, REPEATS * models, rng)
     return [measured[i][name] for name, i in zip(NAMES, worst_world, strict=True)]
 
 
@@ -196,7 +196,7 @@ def rates_in(
         Maps each of NAMES to its rate (0-1).
     """
     place = np.repeat(np.arange(clusters), world.per_cluster)
-    ours = np.zeros(5)
+    counts = np.zeros(5)
     plain = np.zeros(2)
     tried = max(1, models // _RATIO_EVERY)
     for k in range(models):
@@ -205,7 +205,7 @@ def rates_in(
         beyond = selectivity(*simulate(world, clusters, change, rng, MARGIN), place, MARGIN)
         reported = denominator_low(*families[1:], place) >= DENOMINATOR_MIN
         low, high = ratio_limits(*families, place) if reported else (0.0, np.inf)
-        ours += (
+        counts += (
             tested.above_p <= ALPHA_EACH,
             tested.below_p <= ALPHA_EACH,
             low > 1,
@@ -215,7 +215,7 @@ def rates_in(
         if k < tried:
             csr = ratio(*families, place, rng=rng, n_resamples=_RATIO_RESAMPLES)
             plain += (csr.low > 1, csr.high < 1)
-    return dict(zip(NAMES, (*(ours / models).tolist(), *(plain / tried).tolist()), strict=True))
+    return dict(zip(NAMES, (*(counts / models).tolist(), *(plain / tried).tolist()), strict=True))
 
 
 def procedures(
@@ -253,8 +253,8 @@ def procedures(
         entries=entries,
         table=markdown,
         head={
-            "models": AGAIN * models,
-            "plain_models": AGAIN * models // _RATIO_EVERY,
+            "models": REPEATS * models,
+            "plain_models": REPEATS * models // _RATIO_EVERY,
             "models_to_find_the_worst": models,
             "worlds": [asdict(world) for world in WORLDS],
             "thresholds": {"alpha": 2 * ALPHA_EACH, "margin": MARGIN},

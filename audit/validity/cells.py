@@ -486,7 +486,7 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
     return Block(
         name=by_level(rows["edit"], ""),
         why=by_level(np.where(rows["failed"], "error", rows["why"]), ""),
-        asked=by_level(rows["asked"], False),
+        requested=by_level(rows["asked"], False),
         same=by_level(np.isin(rows["consumed"], originals), False),
         directional=by_level(rows["contract"] == Contract.DIRECTIONAL, False),
         response=by_level(rows["canonical"], -1),

@@ -370,26 +370,26 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
     """
     tests = block.tests
     before, after = cell.score_before, np.where(tests, block.scores, np.nan)
-    kept_key = np.where(
+    fits_original = np.where(
         tests & (block.response != UNREAD), fits(block.response, cell.original.key[0]), np.nan
     )
-    kept = np.where(
+    followed = np.where(
         tests, follows(cell.before, block.response, block.key, block.directional), np.nan
     )
-    both = tests & ~np.isnan(kept)
+    both = tests & ~np.isnan(followed)
     moved = response_changes(cell.before, block.response)
     return EditEvidence(
         name=name,
         score=mean_of(average(after)),
         score_change=mean_of(average(score_changes(before, after))),
-        original_key=mean_of(average(score_changes(before, kept_key))),
+        original_key=mean_of(average(score_changes(before, fits_original))),
         response_change=rate_interval(average(np.where(tests, moved, np.nan)), cell.cluster),
-        followed=rate_interval(average(kept), cell.cluster),
-        followed_held=rate_interval(average(np.where(both == tests, kept, 0.0)), cell.cluster),
+        followed=rate_interval(average(followed), cell.cluster),
+        followed_held=rate_interval(average(np.where(both == tests, followed, 0.0)), cell.cluster),
         transitions=transitions(np.broadcast_to(before, after.shape)[tests], after[tests]),
         asked=int(tests.sum()),
         read=int(both.sum()),
-        same=int((block.asked & block.same).sum()),
+        same=int((block.requested & block.same).sum()),
     )
 
 
@@ -400,14 +400,14 @@ def _by_part(cell: Cell, block: Block, places: Mapping[str, BoolArray]) -> tuple
     """
     parts = []
     for name, here in places.items():
-        part = replace(block, asked=block.asked & here)
+        part = replace(block, requested=block.requested & here)
         parts.append(edit_evidence(cell, part, name))
     return tuple(parts)
 
 
 def _edits_of(block: Block) -> dict[str, BoolArray]:
     """Map the name of each edit that was sent to a mask (L, n)."""
-    names = sorted(set(map(str, block.name[block.asked])))
+    names = sorted(set(map(str, block.name[block.requested])))
     return {name: block.name == name for name in names}
 
 

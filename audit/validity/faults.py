@@ -38,7 +38,7 @@ class Fault:
     ----------
     name : str
         Class of the fault in li2026.
-    what : str
+    named : str
         What is wrong in the faulty copy.
     check : str
         The gate that must fail.
@@ -47,7 +47,7 @@ class Fault:
     """
 
     name: str
-    what: str
+    named: str
     check: str
     inject: Callable[[Cell, np.random.Generator], Cell | None]
 
@@ -74,7 +74,7 @@ def inject_all(
     tuple of Injected
         The result of each fault.
     """
-    injected = [_one(cell, gates, thresholds, fault, rng) for fault in FAULTS]
+    injected = [_injected(cell, gates, thresholds, fault, rng) for fault in FAULTS]
     of_scorer = (Injected(**facts) for facts in cell.scorer.get("injected", ()))
     return (*injected, _unpaired(cell), _ONE_TEMPLATE, *of_scorer)
 
@@ -157,11 +157,11 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
     return tuple(results)
 
 
-def _one(
+def _injected(
     cell: Cell, gates: Sequence[Gate], t: Limits, fault: Fault, rng: np.random.Generator
 ) -> Injected:
     """Inject one fault, and return whether its check catches it."""
-    result = partial(Injected, fault.name, fault.what, fault.check)
+    result = partial(Injected, fault.name, fault.named, fault.check)
     before = next(g for g in gates if g.name == fault.check)
     if before.status == Status.NOT_APPLICABLE:
         return result("not_showable", "the check does not apply here")
@@ -242,7 +242,7 @@ def _in_all(cell: Cell, change: Callable[[Block], Block]) -> Cell:
 
 def _unread(cell: Cell, lost: BoolArray, why: str) -> Cell:
     def without(block: Block) -> Block:
-        reasons = np.where(lost & block.asked, why, block.why.astype(str)).astype(object)
+        reasons = np.where(lost & block.requested, why, block.why.astype(str)).astype(object)
         return replace(block, response=np.where(lost, UNREAD, block.response), why=reasons)
 
     return _in_all(cell, without)
@@ -292,7 +292,7 @@ def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
     # For each item, an edit that moved the answer is used if such an edit exists.
     most = np.nan_to_num(changes(cell, content), nan=-1.0).argmax(axis=0)[None]
-    both = placebo.asked & np.take_along_axis(content.tests, most, axis=0)
+    both = placebo.requested & np.take_along_axis(content.tests, most, axis=0)
     moved = np.take_along_axis(content.response, most, axis=0)
     return _with(cell, Family.PLACEBO, response=np.where(both, moved, placebo.response))
 
@@ -320,7 +320,7 @@ FAULTS: tuple[Fault, ...] = (
         "semantic edits exist for a third of the items only",
         "G1_enough_edits",
         lambda cell, rng: _with(
-            cell, Family.SEMANTIC, asked=cell.families[Family.SEMANTIC].asked & _third(cell)
+            cell, Family.SEMANTIC, requested=cell.families[Family.SEMANTIC].requested & _third(cell)
         ),
     ),
     Fault(

@@ -156,7 +156,7 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
             "check."
         )
     family = min(agreeing, key=lambda family: agreeing[family][0] / agreeing[family][1])
-    own, among = agreeing[family]
+    kappa, among = agreeing[family]
     silent = ", ".join(str(family) for family in SURFACE if family not in agreeing)
     unchecked = f" Edits of {silent} agree too little with each other for this check."
     if not silent:
@@ -166,14 +166,15 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     away = read.any(axis=0) & ~(read & (block.response == cell.before)).any(axis=0)
     right, error = _with_key(cell, family)
     return rule.checked(
-        own >= among / 2 or right >= _RIGHT_Z * error,
-        own / among,
-        f"Answers to {family} edits have a kappa of {own:.2f} with the answers to their originals, "
-        f"{among:.2f} with each other, and {right:.2f} with the keys of their items.{unchecked}",
+        kappa >= among / 2 or right >= _RIGHT_Z * error,
+        kappa / among,
+        f"Answers to {family} edits have a kappa of {kappa:.2f} with the answers to their "
+        f"originals, {among:.2f} with each other, and {right:.2f} with the keys of their "
+        f"items.{unchecked}",
         "The edited rows seem to belong to other items than the originals. Compare the rows of one "
         "id.",
         items=ids(cell, away),
-        numbers={"kappa": own, "kappa_among_edits": among, "kappa_with_key": right},
+        numbers={"kappa": kappa, "kappa_among_edits": among, "kappa_with_key": right},
     )
 
 
@@ -329,10 +330,10 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """
     source = "li2026, F3c: labels that the prompt does not ask for; conf/verdict: label_mass_min"
     blocks = [cell.original, *cell.families.values()]
-    asked = np.concatenate([block.asked for block in blocks])
+    requested = np.concatenate([block.requested for block in blocks])
     why = np.concatenate([block.why for block in blocks]).astype(str)
-    odd_rows = asked & np.isin(why, ("tied", "not finite", "no mass"))
-    odd, total = int(odd_rows.sum()), int(asked.sum())
+    odd_rows = requested & np.isin(why, ("tied", "not finite", "no mass"))
+    odd, total = int(odd_rows.sum()), int(requested.sum())
     share = odd / max(total, 1)
     passed, number, limit = share <= 1 - t.parse_share_min, share, 1 - t.parse_share_min
     mass_text, advice = "", TIED
@@ -402,7 +403,7 @@ def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def _each_edit(
-    cell: Cell, part: Literal["asked", "tests"]
+    cell: Cell, part: Literal["requested", "tests"]
 ) -> Iterator[tuple[str, Block, BoolArray]]:
     """Yield the name, block and rows of every edit, except spare edits, which have few items."""
     for family, block in cell.families.items():
@@ -434,14 +435,14 @@ def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
     rule = Rule("G1_edits_reach_scorer", t.noop_share_max, source)
     shares: dict[str, float] = {}
     hit = np.zeros(cell.n, dtype=bool)
-    for name, block, here in _each_edit(cell, "asked"):
+    for name, block, here in _each_edit(cell, "requested"):
         same = here & block.same
         shares[name] = float(same.sum() / here.sum())
         hit |= same.any(axis=0)
     if not shares:
         return rule.absent("No edit was sent.")
     worst = max(shares, key=lambda name: shares[name])
-    total = sum(int((b.asked & b.same).sum()) for b in cell.families.values())
+    total = sum(int((b.requested & b.same).sum()) for b in cell.families.values())
     return rule.checked(
         shares[worst] < t.noop_share_max,
         shares[worst],
@@ -553,7 +554,7 @@ def _why_unread(cell: Cell) -> dict[str, int]:
     """Return the number of unparsed answers by reason."""
     reasons: Counter[str] = Counter()
     for block in (cell.original, *cell.families.values()):
-        unparsed = block.why[block.asked & (block.response == UNREAD)]
+        unparsed = block.why[block.requested & (block.response == UNREAD)]
         reasons.update(map(str, unparsed))
     return {reason or "no reason given": reasons[reason] for reason in sorted(reasons)}
 

@@ -50,7 +50,7 @@ class Shown:
         The prompt.
     key : str
         The right answer.
-    said : str
+    answer : str
         The answer that was read in the reply.
     state : {"follows", "breaks", "none", "absent", "original"}
         "follows" or "breaks" if the answer follows or breaks the contract of the edit; "none" if
@@ -67,7 +67,7 @@ class Shown:
     segments: Segments
     prompt: str
     key: str
-    said: str
+    answer: str
     state: str
     right: bool | None
     reply: str
@@ -216,7 +216,7 @@ def _shown(row: Row, first: Row, before: int | None) -> Shown:
         segments=segments,
         prompt=row["prompt"][:_LONG],
         key=_name(texts, row["key_after"]),
-        said=answer,
+        answer=answer,
         state=state_of(row, response, before),
         right=row["correct"],
         reply=row["response"][:_LONG],

@@ -28,7 +28,7 @@ class Block:
     ----------
     name : array of str
         Name of the edit.
-    asked : bool array
+    requested : bool array
         Whether the edit was sent.
     same : bool array
         Whether the request has the same hash as the request of the original. If so, the edit tests
@@ -44,7 +44,7 @@ class Block:
     """
 
     name: NDArray[Any]
-    asked: BoolArray
+    requested: BoolArray
     same: BoolArray
     directional: BoolArray
     response: IntArray
@@ -60,7 +60,7 @@ class Block:
         (L, n) array of bool
             True for an edit that tests something.
         """
-        return self.asked & ~self.same
+        return self.requested & ~self.same
 
     @property
     def scores(self) -> FloatArray:
@@ -71,7 +71,7 @@ class Block:
         (L, n) array
             1 or 0; NaN if the edit was not sent or the answer is unparsed.
         """
-        return np.where(self.asked, scores(self.response, self.key), np.nan)
+        return np.where(self.requested, scores(self.response, self.key), np.nan)
 
     def take(self, count: int) -> Block:
         """Return, for each item, the first edits whose requests differ from the original.
@@ -91,7 +91,7 @@ class Block:
         picked = {}
         for name in self.__dataclass_fields__:
             picked[name] = np.take_along_axis(getattr(self, name), order, axis=0)
-        picked["asked"] = picked["asked"] & ~picked["same"]
+        picked["requested"] = picked["requested"] & ~picked["same"]
         return Block(**picked)
 
 

@@ -403,11 +403,11 @@ def measured(cell: ValidityCell) -> Measured:
         D with its interval.
     """
     accused = "selective" if cell.archetype == Archetype.INVARIANCE else "non_selective"
-    what, alarms = "answers moved by content more than by form (D)", cell.rates.get(accused)
+    estimand, alarms = "answers moved by content more than by form (D)", cell.rates.get(accused)
     d = cell.evidence.primary if cell.evidence else None
     if d is None:
-        return Measured(what, None, None, None, alarms)
-    return Measured(what, d.difference, d.low, d.high, alarms)
+        return Measured(estimand, None, None, None, alarms)
+    return Measured(estimand, d.difference, d.low, d.high, alarms)
 
 
 def tracked(cell: ValidityCell) -> tuple[Indicator, ...]:

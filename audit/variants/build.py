@@ -129,10 +129,10 @@ def check_judge(name: str, votes: Sequence[Sequence[str]]) -> None:
         If the judge accepts too many control pairs. Such a judge would also accept rewordings that
         change the meaning.
     """
-    kept = list(map(tally, votes)).count(Judgement.KEPT)
-    if kept > CONTROLS_KEPT_MAX * len(votes):
+    n_kept = list(map(tally, votes)).count(Judgement.KEPT)
+    if n_kept > CONTROLS_KEPT_MAX * len(votes):
         raise LibraryError(
-            f"Judge {name} kept {kept} of {len(votes)} control pairs as having the same meaning, "
+            f"Judge {name} kept {n_kept} of {len(votes)} control pairs as having the same meaning, "
             "although each pairs a question with the text of another question. Expected at most "
             f"{CONTROLS_KEPT_MAX:.0%} kept pairs. Use a stronger judge. Example: judge=MODEL."
         )

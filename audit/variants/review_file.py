@@ -115,7 +115,7 @@ def apply_review(
         raise DataError(f"Unknown finding {odd[0]!r}. Expected one of {', '.join(FINDINGS)}.")
     broken = sum(finding != "ok" for finding in findings.values())
     review = Review(len(drawn), broken, round(upper_limit(broken, len(drawn)), 6), seed, reviewer)
-    kept = review if by == "person" else None
+    stored_review = review if by == "person" else None
     variants = []
     for variant in library.variants:
         if variant.id in findings:
@@ -123,7 +123,9 @@ def apply_review(
             state = variant.state if good else State.REVIEWED_BROKEN
             variant = replace(variant, review="ok" if good else "broken", state=state)
         variants.append(variant)
-    return Library(replace(library.header, review=kept, parents=(library.sha256,)), tuple(variants))
+    return Library(
+        replace(library.header, review=stored_review, parents=(library.sha256,)), tuple(variants)
+    )
 
 
 ASK = (

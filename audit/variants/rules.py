@@ -327,8 +327,8 @@ def decide(variant: Variant, policy: Policy, *, nli: bool, judge: bool) -> State
         return stopped
     if variant.judgement in _BY_JUDGEMENT:
         return _BY_JUDGEMENT[variant.judgement]
-    held = variant.rules and not judge and policy.unjudged == "hold"
-    return State.AWAITING_JUDGE if held else State.ACCEPTED
+    waiting = variant.rules and not judge and policy.unjudged == "hold"
+    return State.AWAITING_JUDGE if waiting else State.ACCEPTED
 
 
 def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None:

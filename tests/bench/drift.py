@@ -55,7 +55,7 @@ def judged(one: made.World, centre: tuple, seed: list[int], leaked: int = 0) -> 
     options = round(1 / one.guess) if one.guess else 0
     sides = [Set(dict(zip(names, x, strict=True)), np.full(x.shape[1], options)) for x in (a, b)]
     (result,) = panel(*sides, {names[0]: names[1:]}, seed=seed[-1])
-    found = result.without.found
+    found = result.without.estimate
     if found is None:
         return str(result.decision.verdict), np.nan, np.nan, np.nan
     limits = found.without

@@ -101,7 +101,14 @@ def _scored(k: int, score: FloatArray) -> ModelSet:
     texts = dict.fromkeys(TEXT_SCORES, nothing)
     orders = np.full((score.size, 1), np.nan), np.full((0, 1), np.nan)
     return ModelSet(
-        f"model {k}", score, texts, {}, nothing, *orders, {}, asked=np.ones(score.size, dtype=bool)
+        f"model {k}",
+        score,
+        texts,
+        {},
+        nothing,
+        *orders,
+        {},
+        requested=np.ones(score.size, dtype=bool),
     )
 
 

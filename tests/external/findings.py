@@ -62,7 +62,7 @@ def board_table(board: Leaderboard, shown: int = SHOWN) -> list[str]:
         "| model | rank | rank without memory | score | without memory, 95 % | p, Holm | verdict |",
         "|---|---|---|---|---|---|---|",
     ]
-    kept = [row for k, row in enumerate(board.rows) if row.found or k < shown]
+    kept = [row for k, row in enumerate(board.rows) if row.is_finding or k < shown]
     lines += [_line(row) for row in kept]
     if left := len(board.rows) - len(kept):
         lines.append(f"\nNo gap is found for the {left} models that the table leaves out.")
@@ -74,7 +74,7 @@ def board_table(board: Leaderboard, shown: int = SHOWN) -> list[str]:
 def board_picture(board: Leaderboard) -> Figure:
     """Return the picture of the best models and of those with a gap, few enough to be read at
     once."""
-    rows = [row for k, row in enumerate(board.rows) if row.found or k < DRAWN]
+    rows = [row for k, row in enumerate(board.rows) if row.is_finding or k < DRAWN]
     return board_figure(replace(board, rows=tuple(rows)))
 
 
@@ -180,8 +180,9 @@ def helm_page(data: Path) -> Finding:
     )
     return Finding(
         "HELM's answers to MMLU: where nothing differs, nothing is found",
-        f"Between two random halves of MMLU, {len(board.found)} of {len(models)} models have a gap. For {inside} of "
-        f"{len(held)} judged models, the score lies within the 95 % interval of the score without memory.",
+        f"Between two random halves of MMLU, {len(board.findings)} of {len(models)} models have a "
+        f"gap. For {inside} of {len(held)} judged models, the score lies within the 95 % interval of the score without "
+        "memory.",
         board_picture(board),
         board_table(board),
         (

@@ -22,7 +22,7 @@ from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key
 from audit.governance.ruling import rule_run
 from audit.registry.database import open_registry
-from audit.registry.store import kept
+from audit.registry.store import cell_records
 from audit.runtime import keep
 from audit.shards.manifest import Manifest
 from audit.suite.judge import judge_suite
@@ -126,7 +126,7 @@ def test_what_was_interrupted_does_not_pass_and_what_finished_is_not_done_again(
 
 
 def test_one_engine_answers_all_audits_and_each_row_is_there_once(walked):
-    assert walked.engines == {"DEAD": 1} and keep._held is None
+    assert walked.engines == {"DEAD": 1} and keep._kept_pools is None
     for audit in AUDITS:
         rows, key = rows_of(walked.run_dir / audit), find_audit(audit).schema.key
         keys = [tuple(row[name] for name in key) for row in rows]
@@ -188,7 +188,7 @@ def test_the_evidence_packs_of_a_suite_and_of_two_of_its_audits_verify(walked, t
 def test_each_run_of_a_suite_is_registered_and_their_suite_is_one(walked, tmp_path, capsys):
     place = str(tmp_path / "registry.db")
     assert registry(["add", str(walked.run_dir), "--registry", place]) == 0, capsys.readouterr().err
-    rows = {one.run["audit"]: one.run for one in kept(open_registry(place))}
+    rows = {one.run["audit"]: one.run for one in cell_records(open_registry(place))}
     assert set(rows) == set(AUDITS) and {row["retention_days"] for row in rows.values()} == {365}
     assert (
         len({row["suite_sha256"] for row in rows.values()}) == 1

@@ -68,7 +68,7 @@ def finished(driver, benchmarks, tmp_path_factory) -> Iterator[tuple[Path, str, 
 @pytest.mark.long  # test_suite.py: one engine answers four audits
 def test_one_engine_answers_both_and_is_gone_afterwards(finished):
     run_dir, _, started = finished
-    assert started == {"DEAD": 1} and keep._held is None
+    assert started == {"DEAD": 1} and keep._kept_pools is None
     for name in ("contrast", "second"):
         rows = rows_of(run_dir / name)
         assert {row["benchmark"] for row in rows} == {name}
@@ -124,7 +124,7 @@ def test_a_failed_run_leaves_no_engine_and_no_report_of_a_part(driver, benchmark
         tmp_path / "run", *two(benchmarks), "model.scripted.scripted.fail_to_load=true"
     )
     assert code == 1 and "scripted.fail_to_load is true" in out
-    assert set(engines() - before) == {"DEAD"} and keep._held is None
+    assert set(engines() - before) == {"DEAD"} and keep._kept_pools is None
     assert not (tmp_path / "run" / "report").exists()
     assert gate([str(tmp_path / "run")]) == 1
 

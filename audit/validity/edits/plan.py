@@ -369,7 +369,7 @@ def build_plan(
         seen = {request_of(scorer, item, PLAIN_LABELS)}
         attribute = _take(partners.edits(item), wanted[Family.ATTRIBUTE], scorer, seen, replaced)
         changed = [distance(words(item), words(edit.item))[0] for edit in attribute]
-        apart = round(sum(changed) / len(changed)) if changed else 1
+        mean_distance = round(sum(changed) / len(changed)) if changed else 1
         format_edits = (format_edit(name, item) for name in formats)
         edits = {
             Family.FORMAT: _take(format_edits, wanted[Family.FORMAT], scorer, seen, replaced),
@@ -377,7 +377,7 @@ def build_plan(
                 wordings(item, scorer.benchmark, library), per_family, scorer, seen, replaced
             ),
             Family.ATTRIBUTE: attribute,
-            Family.PLACEBO: _take([placebo_edit(item, apart)], 1, scorer, seen, replaced),
+            Family.PLACEBO: _take([placebo_edit(item, mean_distance)], 1, scorer, seen, replaced),
         }
         plans.append(ItemPlan(item, edits))
     return Plan(tuple(plans), dict(sorted(replaced.items())), wanted, scorer.benchmark)
@@ -416,17 +416,17 @@ def _take(
     """Return the first `count` candidates whose requests are new. Count the candidates that repeat
     a request.
     """
-    taken: list[Edit] = []
+    chosen: list[Edit] = []
     for edit in candidates:
-        if len(taken) == count:
+        if len(chosen) == count:
             break
         request = request_of(scorer, edit.item, edit.label_style)
         if request in seen:
             replaced[edit.name] += 1
         else:
             seen.add(request)
-            taken.append(edit)
-    return tuple(taken)
+            chosen.append(edit)
+    return tuple(chosen)
 
 
 # These benchmarks contain slurs, stereotypes or unsafe requests.

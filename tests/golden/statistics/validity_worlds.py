@@ -44,7 +44,7 @@ def block(response: IntArray, key: IntArray, directional: bool = False) -> Block
     name = np.repeat([[f"edit_{k}"] for k in range(shape[0])], shape[1], axis=1).astype(object)
     return Block(
         name=name,
-        asked=np.ones(shape, dtype=bool),
+        requested=np.ones(shape, dtype=bool),
         same=np.zeros(shape, dtype=bool),
         response=response,
         key=key,

@@ -51,7 +51,7 @@ class RunVerdict(JudgedRun[CellOutcomes, ShoutingResult]):
     audit = "shouting"
     schema_version = "1.0"
 
-    def own_of_cell(self, cell: CellOutcomes, result: ShoutingResult) -> dict[str, Any]:
+    def extra_cell_fields(self, cell: CellOutcomes, result: ShoutingResult) -> dict[str, Any]:
         return {
             "evidence": result.evidence,
             "p_adjusted": result.p_adjusted,

@@ -12,7 +12,7 @@ from governed import NOW, Capsys, decided, gated, rewrite, shard_of
 
 from audit.core.errors import ConfigError
 from audit.governance.keys import create_key, load_trusted
-from audit.governance.recompute import difference, verdict_again
+from audit.governance.recompute import difference, recomputed_verdict
 from audit.judging.decision import read_document
 from audit.shards.panel import write_panel
 
@@ -49,7 +49,7 @@ def test_what_counts_as_another_verdict(stored: Any, again: Any, same: bool) -> 
 def test_what_cannot_be_judged_again_is_said_whatever_is_wrong_with_it(run_dir: Path) -> None:
     rewrite(run_dir / "manifest.json", lambda plain: plain.update(stop={"asked": []}))
     stored = read_document(run_dir / "report" / "verdict.json")
-    found, why = verdict_again(run_dir, stored, lambda folder: lambda verdicts: {})
+    found, why = recomputed_verdict(run_dir, stored, lambda folder: lambda verdicts: {})
     assert found is None and why
 
 

@@ -17,7 +17,7 @@ from governed import Capsys
 
 from audit.benchmarks.files import parquet_batches
 from audit.benchmarks.rows import text_key
-from audit.commands.again import verdict_again
+from audit.commands.again import recomputed_verdict
 from audit.commands.import_logs import add_arguments
 from audit.core.errors import AuditError, DataError
 from audit.governance.ruling import rule_run
@@ -411,7 +411,7 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     without = spoilt["without_memory"]["estimate"]["without"]
     assert without["low"] < 0.5 < without["high"] < spoilt["score"]
     assert any("not under our control" in one for one in spoilt["cannot_exclude"])
-    assert rule_run(run, verdict_again).exit_code == 3
+    assert rule_run(run, recomputed_verdict).exit_code == 3
     (entry,) = find_runs(run)
     assert entry.status == "finished" and entry.found == entry.expected == 8 * 600
     manifest = Manifest.load(run)
@@ -451,7 +451,7 @@ def test_an_interrupted_import_is_not_finished(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         write_run(run, stopping, asked)
     assert Manifest.load(run).status == "running" and list((run / "shards").glob("*.arrow"))
-    assert rule_run(run, verdict_again).exit_code == 1
+    assert rule_run(run, recomputed_verdict).exit_code == 1
     assert write_run(run, joined, asked) == 8 * 30 and Manifest.load(run).status == "finished"
 
 

@@ -63,7 +63,7 @@ def test_planted_memory_falls_and_its_interval_holds_the_score_without() -> None
     truth = float(clean[LEARNT][0].mean())  # the same draws without the plant
     board = board_of(spoilt)
     row = next(one for one in board.rows if one.model == LEARNT)
-    assert [one.model for one in board.found] == [LEARNT]
+    assert [one.model for one in board.findings] == [LEARNT]
     assert row.without is not None and row.without.low <= truth <= row.without.high
     assert row.score is not None and row.score.estimate == pytest.approx(
         float(spoilt[LEARNT][0].mean())
@@ -133,7 +133,7 @@ def test_the_gap_of_a_panel_with_missing_answers_uses_every_answer(seed: int) ->
 
 def test_without_memory_nobody_is_found() -> None:
     board = board_of(outcomes(0.0))
-    assert not board.found and not board.doubtful and len(board.judged) == len(ABILITIES)
+    assert not board.findings and not board.doubtful and len(board.judged) == len(ABILITIES)
     unsure = len(board.undecided)
     assert unsure == sum(one.grade == "undecided" for one in board.rows) and unsure
     named = sentence(replace(board, chosen=True))
@@ -151,9 +151,9 @@ def test_the_headline_begins_with_the_undecided_models_if_they_are_most(planted:
     n, below = len(board.judged), f"{board.blind_below:.1f} points"
     for least in (2, 4):  # so many are undecided, the others cleared or found
         rows = []
-        for k, row in enumerate(sorted(board.rows, key=lambda one: one.found)):
+        for k, row in enumerate(sorted(board.rows, key=lambda one: one.is_finding)):
             grade = Grade.UNDECIDED if k < least else Grade.CLEARED
-            rows.append(row if row.found else replace(row, grade=grade))
+            rows.append(row if row.is_finding else replace(row, grade=grade))
         made = replace(board, rows=tuple(rows))
         first = sentence(made).startswith(f"No decision for {least} of {n} ")
         assert first == (2 * least > n) == (below in sentence(made))

@@ -298,10 +298,12 @@ def of(made):
 def test_the_headline_begins_with_score_and_score_without_memory():
     made = cell(n=600, fresh=400, answers=0.5)
     result = of(made)
-    found = result.without.found
+    found = result.without.estimate
     assert result.headline.startswith(result.without.sentence)
-    assert result.without.said.code == "without" and result.without.said.numbers["references"] == 3
-    assert result.without.said.numbers["score"].estimate == made.tested[0].score.mean()
+    assert (
+        result.without.reason.code == "without" and result.without.reason.numbers["references"] == 3
+    )
+    assert result.without.reason.numbers["score"].estimate == made.tested[0].score.mean()
     assert found.without.high < found.score.estimate  # half of the answers is seen
     assert found.share.low < 0.5 < found.share.high
     assert found.alone.high - found.alone.low > found.without.high - found.without.low
@@ -317,8 +319,8 @@ def test_the_headline_begins_with_score_and_score_without_memory():
 )
 def test_without_held_out_items_or_references_it_is_not_identified(made, needs):
     without = of(cell(**made)).without
-    assert without.found is None and without.items is None
-    assert without.said.code == "not_identified" and without.needs == needs
+    assert without.estimate is None and without.items is None
+    assert without.reason.code == "not_identified" and without.needs == needs
     assert without.score.low < without.score.estimate < without.score.high
 
 
@@ -329,7 +331,7 @@ def test_unparsed_answers_widen_it():
         np.where(np.arange(one.score.size) % 15 == 0, np.nan, one.score) for one in made.tested
     )
     lost = own(made, *({"score": score} for score in scores))
-    one, other = of(made).without.found, of(lost).without.found
+    one, other = of(made).without.estimate, of(lost).without.estimate
     assert other.without.high - other.without.low > one.without.high - one.without.low
 
 

@@ -232,21 +232,25 @@ def test_unparsed_answers_that_hide_a_gap_clear_nobody():
     seems refuted."""
     made = cell(n=3000, fresh=1500, references=8, answers=1 / 3, seed=2)
     (whole,) = judged(made)
-    assert whole.evidence.held == () and whole.holds_up_to is None
+    assert whole.evidence.imputed_gaps == () and whole.holds_up_to is None
     (result,) = judged(without(made, 1.0, 0.0, 0.06), alpha=1e-9)
     e = result.evidence
-    highs = [one.high for one in e.held]
+    highs = [one.high for one in e.imputed_gaps]
     assert (
         e.gap.high < e.limits()[2]
         and highs == sorted(highs)
-        and [one.gamma for one in e.held] == list(GAMMAS)
+        and [one.gamma for one in e.imputed_gaps] == list(GAMMAS)
     )
     limit = (e.upper(0) + e.upper()) / 2  # refuted as parsed, and not at an odds ratio of 3
     strict = replace(SETTINGS, effect_of_interest=limit, alpha=1e-9)
     found = decide(e, result.gates, strict)
     assert found.verdict == V.UNDERPOWERED and found.reasons[0].numbers["gamma"] == 3.0
-    assert decide(replace(e, held=()), result.gates, strict).verdict == V.NOTHING_SEEN
-    wide = replace(SETTINGS, effect_of_interest=(e.held[3].upper + e.held[4].upper) / 2, alpha=1e-9)
+    assert decide(replace(e, imputed_gaps=()), result.gates, strict).verdict == V.NOTHING_SEEN
+    wide = replace(
+        SETTINGS,
+        effect_of_interest=(e.imputed_gaps[3].upper + e.imputed_gaps[4].upper) / 2,
+        alpha=1e-9,
+    )
     assert (
         decide(e, result.gates, wide).verdict == V.NOTHING_SEEN
         and tipping(e, V.NOTHING_SEEN, wide) == 3.0
@@ -255,7 +259,7 @@ def test_unparsed_answers_that_hide_a_gap_clear_nobody():
 
 def test_a_gap_holds_up_to_the_odds_ratio_at_which_its_test_fails():
     (result,) = judged(without(cell(n=600, fresh=400, references=5, answers=0.6, seed=7), 1.0, 0.0))
-    last, worst = result.evidence.held[-2:]
+    last, worst = result.evidence.imputed_gaps[-2:]
     assert (
         last.pvalue * 6 <= 0.05 < worst.pvalue * 6 and worst.low > 0
     )  # Holm's factor: six indicators
@@ -276,8 +280,8 @@ def test_unparsed_answers_make_no_gap():
 
 def test_answers_that_were_never_asked_for_are_held_for_nothing():
     made = without(cell(n=300, fresh=200), 0.0, 1.0)
-    (result,) = judged(own(made, *({"asked": ~np.isnan(one.score)} for one in made.tested)))
-    assert result.evidence.held == ()
+    (result,) = judged(own(made, *({"requested": ~np.isnan(one.score)} for one in made.tested)))
+    assert result.evidence.imputed_gaps == ()
 
 
 @pytest.mark.long
@@ -291,7 +295,9 @@ def test_four_in_a_hundred_unparsed_at_random_do_not_take_the_clearance():
     lost = replace(made, tested=pairs[0], references=tuple(pairs[1:]))
     before, after = judged(made, **WIDE)[0], judged(lost, **WIDE)[0]
     assert before.decision.verdict == after.decision.verdict == V.NOTHING_SEEN
-    assert after.holds_up_to >= 3 and after.evidence.held[-1].high > after.evidence.limits()[2]
+    assert (
+        after.holds_up_to >= 3 and after.evidence.imputed_gaps[-1].high > after.evidence.limits()[2]
+    )
 
 
 def test_memory_of_the_text_is_seen_by_order_and_completion():
@@ -319,7 +325,7 @@ def test_held_out_items_that_are_harder_for_every_model_are_judged_and_are_no_ga
     )
     (learnt,) = judged(cell(n=1000, fresh=600, references=5, fresh_harder=0.25, answers=0.6))
     assert learnt.decision.verdict == V.GAP_TO_FRESH
-    assert result.without.said.code == "without_at_most" and result.without.found.at_most
+    assert result.without.reason.code == "without_at_most" and result.without.estimate.at_most
 
 
 def test_a_gap_is_not_judged_if_the_sets_are_unequal_and_the_scales_disagree():
@@ -473,7 +479,7 @@ def test_what_was_found_stands_first_on_the_page():
     )
     verdict = run_of(clean, taught)
     assert [result.model for result in verdict.results] == ["a", "b"]
-    first = verdict.found_first()
+    first = verdict.sorted_by_grade()
     assert (
         [result.model for result in first.results]
         == [cell.model for cell in first.cells]
@@ -734,8 +740,8 @@ def test_references_of_one_family_find_no_memory():
     assert kin.decision.verdict == V.MEMORY_OF_TEXT
     # What one family shares looks like the model's own: the score without memory would hold in 48
     # to 68 %.
-    assert result.without.needs == ("other_families",) and result.without.found is None
-    assert kin.without.found is not None and several.without.found is not None
+    assert result.without.needs == ("other_families",) and result.without.estimate is None
+    assert kin.without.estimate is not None and several.without.estimate is not None
 
 
 def test_fine_tunes_of_one_base_under_names_of_several_families_call_nobody_a_reader():

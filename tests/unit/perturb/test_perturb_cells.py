@@ -83,7 +83,7 @@ def test_every_verdict_fits_the_schema_that_ships_and_is_the_same_to_the_byte():
     assert [r.evidence is None for r in results] == [False, False, True, False, False, False]
     tests = [r.evidence.tests for r in results if r.evidence]
     assert tests[1].curve is not None and tests[-1].left_out and results[1].calibration is not None
-    assert [t.control and t.control.asked for t in tests] == [None, None, True, False, None]
+    assert [t.control and t.control.used for t in tests] == [None, None, True, False, None]
     plain = run.to_dict()
     jsonschema.validate(plain, schema)
     assert json_text(plain) == json_text(judged(*cells, table=table).to_dict())

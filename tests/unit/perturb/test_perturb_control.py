@@ -135,7 +135,7 @@ def test_a_control_that_cannot_be_asked_decides_nothing_and_says_why(kind, why, 
     c = spoilt(kind)
     found, alone = result(c), result(replace(c, control=None))
     control = found.tests.control
-    assert not control.asked and control.pvalue == 1.0 and control.why.code == f"held_out_{why}"
+    assert not control.used and control.pvalue == 1.0 and control.why.code == f"held_out_{why}"
     assert numbers.items() <= control.why.numbers.items()
     assert kind != "vague" or control.why.numbers["se"] > 2 * control.why.numbers["references"] > 0
     assert found.decision.verdict == alone.decision.verdict == V.DROP_BEYOND_REFERENCE
@@ -179,4 +179,4 @@ def test_a_few_held_out_items_of_which_none_drops_show_no_memory():
     found = fresh_control(
         replace(with_answers(c, o, np.tile(1.0 - dropped, (3, 1))), control=fresh), LIMITS
     )
-    assert found.asked and found.drop < 0 and found.pvalue > 0.05
+    assert found.used and found.drop < 0 and found.pvalue > 0.05

@@ -230,7 +230,7 @@ def test_a_reference_that_met_fewer_questions_has_not_left_the_others_unread():
     found = wordings(theirs, Requests(not_asked={("a", 2)}), ids)
     original, variants = found.unread
     assert not original.any() and variants.tolist() == [[False, False, True], [False, False, False]]
-    assert found.was_asked.tolist() == [[True, False, True], [False, False, True]]
+    assert found.requested_variants.tolist() == [[True, False, True], [False, False, True]]
 
 
 def test_unparsed_answers_are_right_more_often_the_larger_the_odds():
@@ -239,16 +239,16 @@ def test_unparsed_answers_are_right_more_often_the_larger_the_odds():
     with for nothing."""
     base = cell(n=1000, references=0, replicates=1).tested
     w = replace(base, variants=np.where(np.arange(1000) < 400, NAN, base.variants))
-    right = [w.held(g, against=True).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
+    right = [w.imputed(g, against=True).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
     assert right == sorted(right) and right[-1] == 1.0
     assert right[0] == pytest.approx(predict_right(np.concatenate(w.pair))[:400].mean(), abs=0.02)
-    held = [w.held(g).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
+    held = [w.imputed(g).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
     assert held == sorted(held, reverse=True) and held[-1] == 0.0
-    assert np.array_equal(w.held(3).variants[:, 400:], w.variants[:, 400:])
+    assert np.array_equal(w.imputed(3).variants[:, 400:], w.variants[:, 400:])
     two = Wordings("m", np.array([[NAN, 1.0], [1.0, 1.0]]), np.array([[0.0, NAN]]))
-    assert two.held(np.inf, against=True).original.tolist() == [[0.0, 1.0], [1.0, 1.0]]
+    assert two.imputed(np.inf, against=True).original.tolist() == [[0.0, 1.0], [1.0, 1.0]]
     asked = np.array([[False, True]])
-    assert np.isnan(replace(two, asked=asked).held(np.inf, against=True).original[0, 0])
+    assert np.isnan(replace(two, requested=asked).imputed(np.inf, against=True).original[0, 0])
 
 
 def test_fresh_items_whose_wrong_answers_are_unread_take_a_finding_away_in_the_worst_case():
@@ -260,7 +260,7 @@ def test_fresh_items_whose_wrong_answers_are_unread_take_a_finding_away_in_the_w
     assert t.reference_p < 0.05 < t.control.pvalue
     fresh = lose(c.control.tested, 0, 0.045)
     t = measured(replace(c, control=with_answers(c.control, fresh.original, fresh.variants)))
-    assert t.control.asked and finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE
+    assert t.control.used and finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE
     lost = replace(c, control=with_answers(c.control, fresh.original, fresh.variants))
     assert t.adverse.beyond_p < 0.05 < beyond_at(lost, float("inf"))
 

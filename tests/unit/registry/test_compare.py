@@ -18,7 +18,7 @@ import audit
 from audit.commands.demo import shipped
 from audit.core.errors import DataError
 from audit.core.number_text import percent
-from audit.registry.comparison import compare_runs, page, told_share
+from audit.registry.comparison import compare_runs, page, remaining_share
 from audit.shards.panel import write_panel
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.versions import Lasting, paired_difference, tango_interval
@@ -138,9 +138,9 @@ def test_a_comparison_begins_with_the_change_of_the_score_its_replicates_pooled(
 def test_a_share_whose_interval_is_wide_is_not_printed() -> None:
     narrow = Lasting(0.2, 0.1, 0.1, 0.05, 0.15, 0.001, (0.5, 0.3, 0.7), 400, 400)
     wide = replace(narrow, share=(2.077, 0.685, 33.967))
-    assert told_share(narrow) == (0.5, 0.3, 0.7)
-    assert told_share(wide) is told_share(replace(narrow, share=None)) is None
-    assert told_share(replace(narrow, share=(-0.3, -0.5, -0.1))) is None
+    assert remaining_share(narrow) == (0.5, 0.3, 0.7)
+    assert remaining_share(wide) is remaining_share(replace(narrow, share=None)) is None
+    assert remaining_share(replace(narrow, share=(-0.3, -0.5, -0.1))) is None
 
 
 def test_what_lasts_of_a_change_under_damage(

@@ -24,7 +24,7 @@ from audit.registry import database, finish
 from audit.registry.database import Registry, open_registry, place_of
 from audit.registry.entry import Entry, content_key, key_of, read_entry
 from audit.registry.schema import cells, indicators, metadata, notices, runs
-from audit.registry.store import Notice, add, find, kept, write_notice
+from audit.registry.store import Notice, add, cell_records, find, write_notice
 from audit.shards.manifest import Manifest
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "registry"
@@ -34,7 +34,7 @@ def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Told)
     folder = told(suite={"audit_suite_id": "s1", "governance": {"result_retention_days": 30}})
     entry = read_entry(folder)
     assert add(registry, entry, NOW) and not add(registry, entry, NOW)
-    (one,) = kept(registry)
+    (one,) = cell_records(registry)
     verdict = json.loads((folder / "report" / "verdict.json").read_text())["cells"][0]
     assert (one.cell["model"], one.cell["benchmark"], one.cell["n"]) == ("m", "synthetic", 12)
     assert one.cell["model_revision"] == "rev1" and one.cell["verdict"] == verdict["verdict"]
@@ -115,7 +115,7 @@ def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Told) 
     later = replace(entry, key="b" * 64)
     with pytest.raises(RegistryError, match="Correct the clock"):
         add(registry, later, NOW - timedelta(hours=1))
-    assert len(kept(registry)) == 1
+    assert len(cell_records(registry)) == 1
     assert add(
         registry, later, NOW - timedelta(seconds=30)
     )  # clocks of a cluster differ by seconds
@@ -216,7 +216,9 @@ def test_in_a_real_postgresql_the_same_holds(
     assert opened.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []
     for entry in entries:
         add(registry, entry, NOW)
-    assert [one.indicators for one in kept(opened)] == [one.indicators for one in kept(registry)]
+    assert [one.indicators for one in cell_records(opened)] == [
+        one.indicators for one in cell_records(registry)
+    ]
     assert find(opened, entries[3].key)["decision"] == "block"
     # The server drops every connection in the middle of a write: it is made again, whole, and once.
     tried = []

@@ -18,7 +18,7 @@ from audit.registry import retention
 from audit.registry.database import Registry
 from audit.registry.entry import read_entry
 from audit.registry.rotation import draw, period_of, rotation
-from audit.registry.store import add, all_runs, kept, set_hold
+from audit.registry.store import add, all_runs, cell_records, set_hold
 from audit.shards.manifest import Manifest, open_run_dir
 from audit.shards.panel import write_panel
 from audit.sweep.audit import SCHEMA
@@ -65,7 +65,9 @@ def test_what_is_past_its_retention_goes_and_leaves_its_hashes(
     (kept_run,) = all_runs(registry)
     stone = json.loads((run / "tombstone.json").read_text())
     assert kept_run["removed"] and stone["verdict_sha256"] == kept_run["verdict_sha256"]
-    assert kept(registry)[0].indicators["excess"][0] is not None  # the trend keeps its point
+    assert (
+        cell_records(registry)[0].indicators["excess"][0] is not None
+    )  # the trend keeps its point
     assert stays(registry) == []
 
 

@@ -16,7 +16,7 @@ from audit.core.errors import ConfigError
 from audit.judging.instrument import Indicator
 from audit.registry.database import Registry
 from audit.registry.entry import Entry, read_entry
-from audit.registry.store import add, kept
+from audit.registry.store import add, cell_records
 from audit.registry.trends import Series, floors_of, series_of
 from audit.statistics.versions import change_tests
 
@@ -95,16 +95,16 @@ def registered(registry: Registry, entries: list[Entry]) -> list[Series]:
     """Every series of the contamination score over these entries."""
     for entry in entries:
         add(registry, entry, NOW)
-    return series_of(kept(registry), ["cs"])
+    return series_of(cell_records(registry), ["cs"])
 
 
 def test_a_worse_version_is_flagged(registry: Registry, versions: Versions) -> None:
     (series,) = registered(registry, versions([0.05, 0.06, 0.04, 0.25]))
     assert [p.revision for p in series.points] == ["v0", "v1", "v2", "v3"]
     assert [bool(p.look and p.look.changed) for p in series.points] == [False, False, False, True]
-    assert series_of(kept(registry), ["excess"]) == []
+    assert series_of(cell_records(registry), ["excess"]) == []
     with pytest.raises(ConfigError, match="Unknown indicator: 'css'"):
-        series_of(kept(registry), ["css"])
+        series_of(cell_records(registry), ["css"])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_the_floor_is_of_the_current_version_of_every_model(
         5: {"model": "e", "sound": False},
     }
     registered(registry, versions([0.5, 0.02, 0.06, 0.04, 0.9, 0.9], changes=names))
-    one, other = floors_of(kept(registry), ["cs"])
+    one, other = floors_of(cell_records(registry), ["cs"])
     floor = max(one, other, key=lambda f: len(f.models))
     assert floor.median == 0.04 and [name for _, name in floor.models] == ["a", "c", "b"]
 

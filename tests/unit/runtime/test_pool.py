@@ -77,7 +77,7 @@ class Lost:
             {"A": "a", "B": "b"},
         )
         self.started: list[str] = []
-        monkeypatch.setattr(actors, "_AGAIN_S", 0.0)
+        monkeypatch.setattr(actors, "_RETRY_S", 0.0)
         monkeypatch.setattr(actors, "_LOOK_S", 0.0)
         monkeypatch.setattr(actors, "placement_group_table", self.table)
         monkeypatch.setattr(ray, "nodes", self.nodes)

@@ -218,7 +218,7 @@ def test_of_a_model_that_an_earlier_version_stopped_what_it_was_asked_counts(
         "stop": {"asked": {"a": {"x": 4, "y": 5}}},
     }
     (tmp_path / "manifest.json").write_text(json.dumps(told))
-    assert Manifest.load(tmp_path).asked() == {
+    assert Manifest.load(tmp_path).question_counts() == {
         ("a", "x"): 4,
         ("a", "y"): 5,
         ("b", "x"): 10,

@@ -27,7 +27,7 @@ def simulated(effect: Effect, field: Field, level: float, draws: int = 300) -> f
         for k, size in enumerate((field.n, field.held_out)):
             shared = rng.standard_normal(size)
             own = rng.standard_normal((field.references + 1, size))
-            sd = np.array([effect.own[k], *[effect.references[k]] * field.references])[:, None]
+            sd = np.array([effect.tested[k], *[effect.references[k]] * field.references])[:, None]
             x = sd * (np.sqrt(CORRELATION) * shared + np.sqrt(1 - CORRELATION) * own)
             gaps += (1 - 2 * k) * x.mean(axis=1)
             per_item.append((x[0] - x[1:].mean(axis=0)).var(ddof=1) / size)
@@ -56,7 +56,7 @@ def simulated(effect: Effect, field: Field, level: float, draws: int = 300) -> f
 def test_it_is_the_share_of_simulated_field_designs_that_find_it(
     value: float, references: int
 ) -> None:
-    effect = Effect(value, 0.0, HALF.own, HALF.references)
+    effect = Effect(value, 0.0, HALF.tested, HALF.references)
     field, level = Field(500, 300, references), 0.05 / 6
     # 300 designs: a standard error of at most .029
     assert chance_to_find(effect, field, PRIOR, level).estimate == pytest.approx(
@@ -67,9 +67,9 @@ def test_it_is_the_share_of_simulated_field_designs_that_find_it(
 def test_more_items_and_more_references_find_more_and_no_effect_is_found_as_often_as_the_level_says() -> (
     None
 ):
-    nothing = Effect(0.0, 0.0, HALF.own, HALF.references)
+    nothing = Effect(0.0, 0.0, HALF.tested, HALF.references)
     assert chance_to_find(nothing, Field(1000, 500, 5), PRIOR, 0.05).estimate <= 0.06
-    weak = Effect(0.07, 0.02, HALF.own, HALF.references)
+    weak = Effect(0.07, 0.02, HALF.tested, HALF.references)
     small, large = (
         chance_to_find(weak, Field(n, n // 2, 5), PRIOR, 0.01).estimate for n in (200, 2000)
     )

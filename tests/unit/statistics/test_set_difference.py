@@ -6,7 +6,7 @@ import scipy
 from scipy import stats
 
 from audit.core.errors import DataError
-from audit.statistics.fresh_gap import fresh_gap, unparsed_held
+from audit.statistics.fresh_gap import fresh_gap, unparsed_imputed
 from audit.statistics.priors import PRIORS
 from audit.statistics.set_difference import apartness, beside, in_own_spread, set_difference
 
@@ -157,7 +157,7 @@ def test_unparsed_answers_are_held_against_a_gap_and_for_one():
     lost = [tuple(np.isnan(side) for side in model) for model in models]
 
     def gap(gamma, against, prior=None):
-        filled, heights = unparsed_held(models, lost, gamma, against=against)
+        filled, heights = unparsed_imputed(models, lost, gamma, against=against)
         return fresh_gap(
             filled[0], filled[1:], rng=rng(1), n_resamples=99, heights=heights, prior=prior
         )
@@ -186,7 +186,7 @@ def test_an_unparsed_answer_counts_as_often_right_as_the_model_is_where_items_ar
     model's were right."""
     own, ref = np.array([1.0, 1.0, 0.0, np.nan]), np.ones(4)
     lost = [(np.isnan(own),) * 2, (np.zeros(4, bool),) * 2]
-    filled, heights = unparsed_held([(own, own), (ref, ref)], lost, 1.0, against=True)
+    filled, heights = unparsed_imputed([(own, own), (ref, ref)], lost, 1.0, against=True)
     assert [side.tolist() for side in heights] == [
         [1, 1, 1, 1]
     ] * 2  # what the reference scored on each item
@@ -274,7 +274,7 @@ def test_a_model_stands_apart_from_references_that_are_alike():
         apartness(sets[1], sets[2:]) == pytest.approx(1, abs=0.05)
         and apartness(sets[0], sets[1:3]) == 1
     )
-    alone, told = (set_difference(sets[0], sets[1:], apart=one) for one in (1.0, apart))
+    alone, told = (set_difference(sets[0], sets[1:], tau_factor=one) for one in (1.0, apart))
     of_models = [one.se**2 - one.items_se**2 for one in (alone, told)]
     assert of_models[1] == pytest.approx(apart**2 * of_models[0]) and told.pvalue > alone.pvalue
 

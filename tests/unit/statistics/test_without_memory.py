@@ -77,7 +77,7 @@ def test_the_share_from_memory_is_what_was_learnt():
 
 def test_held_gaps_widen_and_move_no_estimate():
     _, a, b, _ = world(np.random.default_rng(3))
-    plain, held = score(a, b), score(a, b, held=[(0.5, 0.3, 0.6)])
+    plain, held = score(a, b), score(a, b, imputed_gaps=[(0.5, 0.3, 0.6)])
     assert held.without.estimate == plain.without.estimate
     assert held.without.low == pytest.approx(max(plain.score.estimate - 0.6, 0))
     assert held.without.high == plain.without.high

@@ -115,7 +115,7 @@ def test_a_weaker_reader_excludes_nothing() -> None:
 def test_questions_are_matched_by_id() -> None:
     whole, part = cell("m", 600, 680), cell("r", 600, 600)
     kept = np.arange(1000) >= 590
-    found = hint_test(whole, part.kept(kept), RunShifts(), RunShifts())
+    found = hint_test(whole, part.subset(kept), RunShifts(), RunShifts())
     assert found is not None and found.difference[0] == pytest.approx(80 / 410)
     others = replace(part, question_ids=tuple(f"x{k}" for k in range(1000)))
     assert hint_test(whole, others, RunShifts(), RunShifts()) is None
@@ -149,7 +149,7 @@ def test_a_gain_that_held_out_questions_show_too_is_not_memory(on: str, grade: G
         made.cell, rng=np.random.default_rng(0), n_resamples=199, reference=made.reference
     )
     held = because(f"larger_on_{on}", gain=0.05, low=-0.01, high=0.11)
-    found = decide(evidence, (), SweepThresholds(), held=[held])
+    found = decide(evidence, (), SweepThresholds(), held_out_reasons=[held])
     assert found.grade == grade and found.grade.decision().exit_code in (3, 4)
     # The doubt is the last reason, which the headline quotes.
     assert (found.reasons[-1] == held) == (grade == Grade.CAUSE_UNKNOWN)

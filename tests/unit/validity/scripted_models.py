@@ -135,7 +135,7 @@ def _block(
                 response[i, j] = said
     return Block(
         name=names,
-        asked=np.ones(shape, dtype=bool),
+        requested=np.ones(shape, dtype=bool),
         same=np.zeros(shape, dtype=bool),
         directional=np.full(shape, directional),
         response=response,

@@ -13,7 +13,14 @@ from audit.scoring.reference import SCORERS
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
 from audit.validity.evidence import measure
-from audit.validity.faults import FAULTS, Fault, _one, inject_all, regression_gate, scorer_faults
+from audit.validity.faults import (
+    FAULTS,
+    Fault,
+    _injected,
+    inject_all,
+    regression_gate,
+    scorer_faults,
+)
 from audit.validity.gates import all_gates, families_that_tell
 
 T = ValidityThresholds()
@@ -62,7 +69,7 @@ def test_every_fault_is_caught_on_a_sound_run(good):
 def test_a_fault_that_changes_nothing_is_reported_as_missed(good):
     one, gates = good
     nothing = Fault("F2", "nothing is broken", "G1_answers_readable", lambda c, rng: c)
-    found = _one(one, gates, T, nothing, np.random.default_rng(0))
+    found = _injected(one, gates, T, nothing, np.random.default_rng(0))
     assert found.state == "missed"
     gate = regression_gate([found])
     assert gate.status == "fail" and gate.withholds and gate.number == 1
@@ -76,7 +83,9 @@ def test_a_check_that_fails_already_proves_nothing():
 
 def test_answers_that_never_differ_are_not_put_where_too_few_were_read():
     few = cell(models.shaky, n=6)
-    (frozen,) = [fault for fault in FAULTS if fault.what == "no answer differs under surface edits"]
+    (frozen,) = [
+        fault for fault in FAULTS if fault.named == "no answer differs under surface edits"
+    ]
     assert frozen.inject(few, np.random.default_rng(0)) is None
     assert frozen.inject(cell(models.shaky, n=60), np.random.default_rng(0)) is not None
 
@@ -106,7 +115,7 @@ def test_rows_are_permuted_where_the_check_can_tell(good):
     noise = rng.integers(0, 3, one.families[Family.FORMAT].response.shape)
     mixed = changed(one, Family.FORMAT, response=noise)
     assert list(families_that_tell(mixed)) == [Family.SEMANTIC]
-    assert _one(mixed, gates, T, PERMUTED, rng).state == "caught"
+    assert _injected(mixed, gates, T, PERMUTED, rng).state == "caught"
     assert PERMUTED.inject(changed(mixed, Family.SEMANTIC, response=noise), rng) is None
 
 
@@ -129,7 +138,7 @@ def test_a_scorer_that_leaves_nothing_unread_cannot_show_what_scores_unread_as_r
 def test_permuted_rows_of_a_model_that_is_always_right_are_found():
     """Every score is 1 before, so that scores tell no order; responses do."""
     one = cell(lambda asked: asked.key, n=60)
-    assert _one(one, gates_of(one), T, PERMUTED, np.random.default_rng(0)).state == "caught"
+    assert _injected(one, gates_of(one), T, PERMUTED, np.random.default_rng(0)).state == "caught"
 
 
 def test_an_edit_that_moves_fewer_than_the_others_hides_no_fault():

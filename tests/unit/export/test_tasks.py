@@ -182,12 +182,12 @@ def test_the_loop_with_lm_eval(tasks: Path, tmp_path: Path) -> None:
     for name, stem in (("out", "audit_elementary"), ("out", "audit_new"), ("maths", "audit_gsm8k")):
         items = rows(tasks / name / f"{stem}.jsonl")
         samples = rows(logs[f"samples_{stem}"])
-        found = joined((logs[f"samples_{stem}"], Wanted("mock", "b")))
-        assert set(found.items["b"]) == {row["audit_id"] for row in items}
-        assert {value.text for value in found.items["b"].values()} == {
+        table = joined((logs[f"samples_{stem}"], Wanted("mock", "b")))
+        assert set(table.items["b"]) == {row["audit_id"] for row in items}
+        assert {value.text for value in table.items["b"].values()} == {
             row["question"] for row in items
         }
-        (count,) = counts(found)
+        (count,) = counts(table)
         if stem == "audit_gsm8k":  # the mock replies "lol": no number in it
             assert count.unparsed == len(items)
         else:

@@ -95,8 +95,8 @@ def test_labelled_choices_are_looked_up_by_label(tmp_path: Path) -> None:
     rows = [
         {**row, "choices": {"A": "x", "B": "y"}, "answer": key} for key in ("B", "y")
     ]  # as MedQA has them
-    found = questions(write(tmp_path, "m.jsonl", lines(*rows)))
-    assert [(one.options, one.gold) for one in found] == [(("x", "y"), 1)] * 2
+    items = questions(write(tmp_path, "m.jsonl", lines(*rows)))
+    assert [(item.options, item.gold) for item in items] == [(("x", "y"), 1)] * 2
 
 
 def test_bom_crlf_and_blank_lines_in_lines(tmp_path: Path) -> None:
@@ -391,10 +391,10 @@ def test_select_files() -> None:
     assert (
         select_files(names, config=None, split="test", **hub) == []
     )  # two configurations: which one is a choice
-    found = select_files(
+    selected = select_files(
         ["data/test-0.parquet", "x/test.parquet"], config=None, split="test", **hub
     )
-    assert found == ["data/test-0.parquet"]
+    assert selected == ["data/test-0.parquet"]
     local, both = {"suffixes": (".jsonl", ".csv"), "strict": False}, ["Age.jsonl", "Religion.jsonl"]
     assert select_files(both, config="All", split="test", **local) == both
     assert select_files(

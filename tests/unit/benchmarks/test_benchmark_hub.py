@@ -180,7 +180,7 @@ ARC_EASY = {
 def test_files_of_every_layout_are_read_from_the_hub_at_a_recorded_commit(
     endpoint: str, cache: Path
 ) -> None:
-    asked = (
+    configs = (
         *(
             ARC_EASY,
             ARC_EASY | {"revision": PINNED},
@@ -190,7 +190,7 @@ def test_files_of_every_layout_are_read_from_the_hub_at_a_recorded_commit(
         ),
         {"name": "bbq", "format": "bbq", "hub": "old/script", "hub_config": "All"},
     )
-    arc_all, pinned, mmlu_all, law, csqa, converted = fetch(endpoint, cache, *asked)
+    arc_all, pinned, mmlu_all, law, csqa, converted = fetch(endpoint, cache, *configs)
     assert arc_all["revision"] == MAIN
     assert [(row[0], row[3]) for row in arc_all["rows"]] == [("Q0", 1), ("Q1", 0), ("Q2", 2)]
     assert pinned["revision"] == PINNED
@@ -216,9 +216,9 @@ def test_a_dataset_that_cannot_be_had_says_what_to_do(endpoint: str, cache: Path
         "'validation', ARC-Easy/test-00000-of-00002.parquet": ARC_EASY | {"split": "validation"},
         "row 1, benchmark.split=validation": CSQA | {"split": "test"},
     }
-    for words, found in zip(known, fetch(endpoint, cache, *known.values()), strict=True):
-        assert found["error"] == "BenchmarkError" and all(
-            word in found["message"] for word in words.split(", ")
+    for words, failure in zip(known, fetch(endpoint, cache, *known.values()), strict=True):
+        assert failure["error"] == "BenchmarkError" and all(
+            word in failure["message"] for word in words.split(", ")
         )
 
 
@@ -227,8 +227,8 @@ def test_without_network_a_pinned_commit_comes_from_the_cache_and_others_fail(
 ) -> None:
     [online] = fetch(endpoint, tmp_path, ARC_EASY | {"revision": PINNED})
     nothing_listens = "http://127.0.0.1:9"  # the discard port
-    asked = (ARC_EASY | {"revision": PINNED}, ARC_EASY, ARC_EASY | {"revision": MAIN})
-    cached, unpinned, never_fetched = fetch(nothing_listens, tmp_path, *asked)
+    configs = (ARC_EASY | {"revision": PINNED}, ARC_EASY, ARC_EASY | {"revision": MAIN})
+    cached, unpinned, never_fetched = fetch(nothing_listens, tmp_path, *configs)
     assert cached == online
     for failed in (unpinned, never_fetched):
         assert failed["error"] == "BenchmarkError"

@@ -62,14 +62,14 @@ def test_mmlu(shared_data: Path) -> None:
 
 
 def test_mmlu_subjects_keep_their_ids(shared_data: Path) -> None:
-    some = opened("mmlu", path=str(shared_data / "mmlu"), subjects=["astronomy", "virology"])
-    assert Counter(q.group for q in some.iter_questions()) == {
+    subjects = opened("mmlu", path=str(shared_data / "mmlu"), subjects=["astronomy", "virology"])
+    assert Counter(q.group for q in subjects.iter_questions()) == {
         "mmlu/astronomy": 152,
         "mmlu/virology": 166,
     }
-    one = opened("mmlu", path=str(shared_data / "mmlu" / "test" / "astronomy_test.csv"))
-    assert [q for q in some.iter_questions() if q.group == "mmlu/astronomy"] == list(
-        one.iter_questions()
+    astronomy = opened("mmlu", path=str(shared_data / "mmlu" / "test" / "astronomy_test.csv"))
+    assert [q for q in subjects.iter_questions() if q.group == "mmlu/astronomy"] == list(
+        astronomy.iter_questions()
     )
 
 

@@ -120,8 +120,8 @@ def test_toxigen_takes_both_published_forms() -> None:
         "label": "neutral",
         "target_groups": ["a"],
     }
-    ours = toxigen(row, context("toxigen"))
-    assert (ours.id, ours.text, ours.key) == ("toxigen/7", "kind words", 0)
+    item = toxigen(row, context("toxigen"))
+    assert (item.id, item.text, item.key) == ("toxigen/7", "kind words", 0)
     # the authors' rule: 3.0 + 2.5 = 5.5 is not above 5.5
     for human, key in ((2.5, 0), (2.6, 1)):
         row = {"text": "words", "toxicity_ai": 3.0, "toxicity_human": human, "target_group": "a"}
@@ -135,8 +135,8 @@ def test_toxigen_takes_both_published_forms() -> None:
 
 def test_xstest_pairs_a_safe_type_with_its_contrast_by_rank() -> None:
     def row(kind: str, label: str) -> Item:
-        told = {"id": 9, "prompt": "?", "type": kind, "label": label, "focus": "", "note": ""}
-        return xstest(told, context("xstest", 4))
+        fields = {"id": 9, "prompt": "?", "type": kind, "label": label, "focus": "", "note": ""}
+        return xstest(fields, context("xstest", 4))
 
     safe, unsafe = row("privacy_fictional", "safe"), row("contrast_privacy", "unsafe")
     assert safe.group == unsafe.group == "xstest/contrast_privacy/4"
@@ -151,9 +151,9 @@ def test_a_text_with_two_keys_is_excluded_both_times() -> None:
         Item(str(i), "toxigen", text, ("neutral", "hate"), key, str(i))
         for i, (text, key) in enumerate([("a", 0), ("b  c", 1), ("b c", 0), ("a", 0)])
     ]
-    found = items.without_contradictions(both)
-    assert [item.id for item in found.items] == ["0", "3"]
-    assert found.excluded == {"1", "2"}
+    consistent = items.without_contradictions(both)
+    assert [item.id for item in consistent.items] == ["0", "3"]
+    assert consistent.excluded == {"1", "2"}
 
 
 def test_truthfulqa_csv_and_json_have_the_same_817_items(shared_data: Path) -> None:

@@ -162,16 +162,16 @@ EITHER = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), EITHER)
-def test_answers_that_may_be_meant_as_one(one: str, other: str) -> None:
-    assert same_answer(one, other) is None and same_answer(other, one) is None
+@pytest.mark.parametrize(("first", "other"), EITHER)
+def test_answers_that_may_be_meant_as_one(first: str, other: str) -> None:
+    assert same_answer(first, other) is None and same_answer(other, first) is None
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"), [(*pair, True) for pair in ONE] + [(*pair, False) for pair in TWO]
+    ("first", "other", "same"), [(*pair, True) for pair in ONE] + [(*pair, False) for pair in TWO]
 )
-def test_answers_in_latex(one: str, other: str, same: bool) -> None:
-    assert same_answer(one, other) is same and same_answer(other, one) is same
+def test_answers_in_latex(first: str, other: str, same: bool) -> None:
+    assert same_answer(first, other) is same and same_answer(other, first) is same
 
 
 def test_the_last_box_of_a_reply() -> None:
@@ -191,11 +191,11 @@ def test_items_that_end_in_a_number_are_read_and_others_left_out(tmp_path: Path)
         {"problem": "How many more?", "level": "Level 5", "answer": 7},
     ]
     config = BenchmarkConfig(name="math", format="math", subjects=["Level 5"])
-    found = [
+    targets = [
         (question.id, question.target)
         for question in questions(jsonl(tmp_path / "math.jsonl", *rows), config)
     ]
-    assert found == [("math/0", 1018.0), ("math/2", -2.5), ("math/4", 7.0)]
+    assert targets == [("math/0", 1018.0), ("math/2", -2.5), ("math/4", 7.0)]
     without = jsonl(tmp_path / "math.jsonl", {"problem": "No answer?", "level": "Level 5"})
     assert "solution" in refused(without, config)
 
@@ -214,7 +214,7 @@ def test_a_row_has_a_target_and_no_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "message"),
     [
         ({"answer": "so 18"}, "has no number after '####'"),
         ({"answer": "#### none"}, "has no number"),
@@ -226,8 +226,8 @@ def test_a_row_has_a_target_and_no_options() -> None:
         ({"question": None}, "the question is null"),
     ],
 )
-def test_bad_rows(change: dict[str, object], found: str) -> None:
-    with pytest.raises(BenchmarkError, match=found):
+def test_bad_rows(change: dict[str, object], message: str) -> None:
+    with pytest.raises(BenchmarkError, match=message):
         gsm8k({**ROW, **change}, CONTEXT)
 
 
@@ -346,8 +346,8 @@ AMBIGUOUS = [
 
 @pytest.mark.parametrize(("text", "value"), WRITTEN)
 def test_one_number(text: str, value: float) -> None:
-    found = one_number(text)
-    assert found is not None and float(found) == value
+    number = one_number(text)
+    assert number is not None and float(number) == value
 
 
 @pytest.mark.parametrize("text", AMBIGUOUS)
@@ -590,8 +590,8 @@ NO_ANSWER = [
 
 @pytest.mark.parametrize(("text", "value"), TRICKS)
 def test_tricks(text: str, value: float) -> None:
-    found = score_number(text, 0.0)[0].value
-    assert found is not None and same_number(found, value)
+    number = score_number(text, 0.0)[0].value
+    assert number is not None and same_number(number, value)
 
 
 @pytest.mark.parametrize("text", NO_ANSWER)

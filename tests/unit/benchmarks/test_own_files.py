@@ -327,9 +327,9 @@ def test_columns_that_no_name_tells_are_those_that_can_be_read() -> None:
         {"nr": str(k), "frage": f"What is asked {k}?", **options, "loesung": key, **other}
         for k, key in keys
     ]
-    found = guess(rows, MCQ)
-    assert (found.question_column, found.answer_column) == ("frage", "loesung")
-    assert found.choice_columns == ["o1", "o2", "o3", "o4"]
+    columns = guess(rows, MCQ)
+    assert (columns.question_column, columns.answer_column) == ("frage", "loesung")
+    assert columns.choice_columns == ["o1", "o2", "o3", "o4"]
     typed = guess(rows, replace(MCQ, answer_column="note"))
     assert typed.answer_column == "note"  # though it cannot be read
     assert (
@@ -342,19 +342,19 @@ def test_options_of_an_unknown_stem_are_found_by_their_letters() -> None:
     rows = [
         {"Frage": f"Wie viel ist {k} + 1?", **of, "Richtig": "2"} for k, of in enumerate(answers)
     ]
-    found = guess(rows, MCQ)
-    assert found.choice_columns == ["Antwort A", "Antwort B", "Antwort C"]
-    assert (found.question_column, found.answer_column) == ("Frage", "Richtig")
+    columns = guess(rows, MCQ)
+    assert columns.choice_columns == ["Antwort A", "Antwort B", "Antwort C"]
+    assert (columns.question_column, columns.answer_column) == ("Frage", "Richtig")
 
 
 def test_a_file_without_a_line_of_names_is_told_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "own.csv"
-    for head, told in (("", True), ("q,w,x,y,z,k\n", False)):
+    for head, refusal in (("", True), ("q,w,x,y,z,k\n", False)):
         path.write_text(head + "What is 1 + 1?,1,2,3,4,B\nWhat is 2 + 2?,1,2,3,4,D\n")
         assert show(["show", str(path)]) == 1 or head
-        assert ("Expected the names of the columns" in capsys.readouterr().out) is told
+        assert ("Expected the names of the columns" in capsys.readouterr().out) is refusal
 
 
 def test_a_file_with_nulls_and_objects_is_shown(
@@ -406,8 +406,8 @@ def test_options_that_are_no_list_are_refused(tmp_path: Path, listed: str) -> No
 
 
 def test_no_options_are_named_as_what_is_wrong(tmp_path: Path) -> None:
-    said = refused(jsonl(tmp_path / "a.jsonl", {**ROW, "choices": []}))
-    assert "-1" not in said.partition(str(tmp_path))[0]  # the folder may be called pytest-110
+    message = refused(jsonl(tmp_path / "a.jsonl", {**ROW, "choices": []}))
+    assert "-1" not in message.partition(str(tmp_path))[0]  # the folder may be called pytest-110
 
 
 # --- what a file holds that is not asked ---
@@ -416,7 +416,7 @@ PLAIN = {"question": "What barks?", "choices": ["a cat", "a dog"], "answer": 1}
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "quoted"),
     [
         ({"image": "q1.png"}, "'image'"),
         ({"Figure URL": "anything"}, "'Figure URL'"),
@@ -427,14 +427,14 @@ PLAIN = {"question": "What barks?", "choices": ["a cat", "a dog"], "answer": 1}
     ],
 )
 def test_images_are_told_since_questions_are_sent_as_text(
-    tmp_path: Path, more: dict[str, str], said: str
+    tmp_path: Path, more: dict[str, str], quoted: str
 ) -> None:
     rows = [{**PLAIN, "question": f"{k}: What barks?", "answer": k % 2} for k in range(4)]
     path = jsonl(tmp_path / "a.jsonl", *rows)
     assert not opened(path).warnings
     path = jsonl(tmp_path / "b.jsonl", {**rows[0], **more}, *rows[1:])
     (warning,) = opened(path).warnings
-    assert said in warning and "1 of 4" in warning
+    assert quoted in warning and "1 of 4" in warning
 
 
 @pytest.mark.parametrize(
@@ -471,8 +471,8 @@ def test_a_list_column_of_any_name_is_read_as_the_options(name: str, tmp_path: P
 
 
 def test_free_answers_are_told_with_a_way_to_go_on(tmp_path: Path) -> None:
-    said = refused(jsonl(tmp_path / "a.jsonl", {"question": "What barks?", "answer": "a dog"}))
-    assert "free text" in said and "benchmark=gsm8k" in said
+    message = refused(jsonl(tmp_path / "a.jsonl", {"question": "What barks?", "answer": "a dog"}))
+    assert "free text" in message and "benchmark=gsm8k" in message
     assert "free text" not in refused(
         jsonl(tmp_path / "b.jsonl", {**PLAIN, "choices": None, "answers": ["a", "b"]})
     )

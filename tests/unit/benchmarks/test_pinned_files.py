@@ -43,19 +43,19 @@ def served(
 ) -> Iterator[tuple[str, dict[str, bytes], list[str]]]:
     """(address, the files behind it, which were asked for); the cache is a folder of the test's
     own."""
-    files, asked = dict(FILES), []
+    files, requested = dict(FILES), []
 
     class Handler(Quiet):
         def do_GET(self) -> None:
             name = self.path.rsplit("/", 1)[1]
-            asked.append(name)
+            requested.append(name)
             self.reply(200 if files.get(name) else 404, files.get(name) or b"")
 
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with http_here(Handler) as address:
-        yield f"{address}/data", files, asked
+        yield f"{address}/data", files, requested
 
 
 def bbq(url: str, **more: object) -> BenchmarkConfig:
@@ -66,14 +66,14 @@ def bbq(url: str, **more: object) -> BenchmarkConfig:
 def test_files_are_taken_once_and_only_the_asked_subjects(
     served: tuple[str, dict[str, bytes], list[str]],
 ) -> None:
-    url, files, asked = served
+    url, files, requested = served
     first = open_benchmark(bbq(url, subjects=["Religion"]))
     assert [q.id for q in first.iter_questions()] == [f"bbq/Religion/{i}" for i in range(4)]
-    assert asked == ["Religion.jsonl"]
+    assert requested == ["Religion.jsonl"]
     assert first.revision == f"sha256:{hashlib.sha256(FILES['Religion.jsonl']).hexdigest()}"
     files.clear()  # gone from the net: the cache holds what was taken
     assert open_benchmark(bbq(url, subjects=["Religion"])).revision == first.revision
-    assert asked == ["Religion.jsonl"]
+    assert requested == ["Religion.jsonl"]
     with pytest.raises(
         BenchmarkError, match=r"Age\.jsonl could not be fetched .*404.*benchmark\.path="
     ):
@@ -94,11 +94,11 @@ def test_another_file_under_the_name_is_refused_and_not_kept(
 def test_a_cached_file_that_was_changed_is_taken_again(
     served: tuple[str, dict[str, bytes], list[str]],
 ) -> None:
-    url, _, asked = served
+    url, _, requested = served
     [path] = [file.path for file in open_benchmark(bbq(url, subjects=["Age"])).files]
     path.write_bytes(category("Age", 1))
     assert open_benchmark(bbq(url, subjects=["Age"])).census.n_total == 8
-    assert asked == ["Age.jsonl", "Age.jsonl"]
+    assert requested == ["Age.jsonl", "Age.jsonl"]
 
 
 def test_refusals(served: tuple[str, dict[str, bytes], list[str]]) -> None:

@@ -42,22 +42,22 @@ def digest(values: Iterable[object]) -> tuple[int, str]:
     return count, sha.hexdigest()[:16]
 
 
-def told(item: Item, order: tuple[int, ...]) -> str:
+def text_of(item: Item, order: tuple[int, ...]) -> str:
     """The item by the names that its fields had when the hashes were taken."""
-    said = {
+    fields = {
         "id": item.id,
         "benchmark": item.benchmark,
         "text": item.stem,
         "options": item.options,
         "key": item.key,
     }
-    said |= {
+    fields |= {
         "group": item.group,
         "context": item.context,
         "condition": item.condition,
         "order": order,
     }
-    return f"Item({', '.join(f'{name}={value!r}' for name, value in said.items())}, facts={item.facts!r})"
+    return f"Item({', '.join(f'{name}={value!r}' for name, value in fields.items())}, facts={item.facts!r})"
 
 
 def check(
@@ -76,7 +76,9 @@ def check(
         pairs = zip(read, moved, strict=True)
         assert (
             digest(
-                one for item, other in pairs for one in (told(item, ()), told(other, other.order))
+                text
+                for item, other in pairs
+                for text in (text_of(item, ()), text_of(other, other.order))
             )[1]
             == items
         )

@@ -31,8 +31,8 @@ def test_auto_takes_the_twin_that_the_benchmark_names(name: str, twin: str):
 def test_every_twin_is_a_benchmark_with_a_date_and_an_author(path):
     twin = load_group("benchmark", path.stem).get("twin")
     if twin is not None:
-        found = load_group("benchmark", twin)
-        assert found["name"] == twin and found["date"] and found["written_by"]
+        twin_config = load_group("benchmark", twin)
+        assert twin_config["name"] == twin and twin_config["date"] and twin_config["written_by"]
 
 
 @pytest.mark.parametrize(
@@ -62,17 +62,17 @@ def test_fresh_after_splits_a_benchmark_at_a_date(tmp_path):
             "fresh_after=2024-06",
         ]
     )
-    said = dict(word.split("=", 1) for word in words)
+    options = dict(word.split("=", 1) for word in words)
     assert (
-        said["control_benchmark.name"] == "exam_from_2024-07"
-        and said["control_benchmark.date"] == "2024-07.."
+        options["control_benchmark.name"] == "exam_from_2024-07"
+        and options["control_benchmark.date"] == "2024-07.."
     )
 
     def texts(side):
-        own = {
-            key.split(".")[1]: value for key, value in said.items() if key.startswith(f"{side}.")
+        settings = {
+            key.split(".")[1]: value for key, value in options.items() if key.startswith(f"{side}.")
         }
-        config = BenchmarkConfig(format="mcq_file", **own)
+        config = BenchmarkConfig(format="mcq_file", **settings)
         return [question.text.rstrip("?") for question in open_benchmark(config).iter_questions()]
 
     # a month is after another month only as a whole; a year that begins later is after it
@@ -188,10 +188,10 @@ def test_held_out_items_that_a_model_wrote_or_that_suit_one_alone_are_refused(
 def test_a_gap_needs_items_that_are_no_newer_for_the_tested_model_alone(
     date: str | None, released: str | None, reference: str | None, missing: list[str]
 ) -> None:
-    found = check_origin(
+    origin = check_origin(
         "fresh", date, "people", {"mine": Origin(released)}, {"other": Origin(reference)}
     )
-    assert found["undated"] == ["mine"] * bool(missing) and found["dates_missing"] == missing
+    assert origin["undated"] == ["mine"] * bool(missing) and origin["dates_missing"] == missing
 
 
 @pytest.mark.parametrize(

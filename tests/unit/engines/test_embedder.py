@@ -63,9 +63,9 @@ def test_agrees_with_plain_transformers(embedder: Embedder) -> None:
     )
     with torch.inference_mode():
         mean = AutoModel.from_pretrained(folder)(**tokens).last_hidden_state[0].mean(dim=0).numpy()
-    [found] = embedder.embed(["A man is eating food."])
-    assert found.vector is not None
-    assert found.vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-5)
+    [embedding] = embedder.embed(["A man is eating food."])
+    assert embedding.vector is not None
+    assert embedding.vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-5)
 
 
 @pytest.mark.long  # loads torch and the embedder; tests/pipeline/test_variants_run_build.py embeds too

@@ -132,8 +132,8 @@ def test_what_is_quantized_while_it_loads_is_not_known() -> None:
 
 
 def test_one_head_of_keys_for_all_queries() -> None:
-    found = token_bytes({"num_attention_heads": 71, "hidden_size": 4544, "multi_query": True}, 2.0)
-    assert found is not None and found.all_heads == 2 * 64 * 2
+    need = token_bytes({"num_attention_heads": 71, "hidden_size": 4544, "multi_query": True}, 2.0)
+    assert need is not None and need.all_heads == 2 * 64 * 2
 
 
 def test_what_is_not_said_is_not_invented() -> None:

@@ -32,24 +32,24 @@ def test_a_long_message_is_read_in_a_moment(unit: str) -> None:
     """A server may send 16 MiB as its error, and nobody else is served while they are read."""
     began = time.process_time()
     for body in (unit * 300_000, {"error": {"message": "?" + unit * 300_000}}):
-        _, said = error_code_and_message(body)
-        assert len(Redactor([KEY]).message(said)) <= 400
+        _, message = error_code_and_message(body)
+        assert len(Redactor([KEY]).message(message)) <= 400
     assert time.process_time() - began < 5
 
 
 def test_no_key_is_cut_in_two_by_the_end_of_what_is_read() -> None:
     for at in range(3960, 3995):
-        said = Redactor([KEY]).message(f"?token={'x' * (at - 8)} {KEY}")
-        assert said.startswith("?token=<removed> <rem") and "sk-" not in said
+        message = Redactor([KEY]).message(f"?token={'x' * (at - 8)} {KEY}")
+        assert message.startswith("?token=<removed> <rem") and "sk-" not in message
 
 
 def test_a_message_holds_nothing_that_a_terminal_obeys() -> None:
     """A server's text reaches error rows, logs and the last sentence of a run."""
-    said = Redactor([KEY]).message(
+    message = Redactor([KEY]).message(
         f"no\x1b]0;owned\x07\x1b[2J\x9b31m {KEY}\r\nlines\u202e end \ud83d"
     )
     bad = "\N{REPLACEMENT CHARACTER}"
-    assert said == f"no{bad}]0;owned{bad}{bad}[2J{bad}31m <removed> lines{bad} end {bad}"
+    assert message == f"no{bad}]0;owned{bad}{bad}[2J{bad}31m <removed> lines{bad} end {bad}"
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,13 @@ def test_probabilities_in_the_order_asked(tmp_path: Path) -> None:
     pairs += [
         (second, first) for first, second in pairs[:2]
     ]  # the other direction is another question
-    found = load_entailment(path).entails(pairs)
-    assert all(abs(there - back) > 1e-4 for there, back in zip(found[:2], found[3:], strict=True))
+    shares = load_entailment(path).entails(pairs)
+    assert all(abs(forth - back) > 1e-4 for forth, back in zip(shares[:2], shares[3:], strict=True))
     model, tokenizer = (
         AutoModelForSequenceClassification.from_pretrained(path),
         AutoTokenizer.from_pretrained(path),
     )
-    for pair, share in zip(pairs, found, strict=True):
+    for pair, share in zip(pairs, shares, strict=True):
         with torch.inference_mode():
             logits = model(**tokenizer(*pair, return_tensors="pt")).logits[0].double()
         expected = float(torch.exp(logits[2]) / torch.exp(logits).sum())  # label 2 of three

@@ -67,9 +67,9 @@ def test_tokens_belong_to_the_piece_in_which_they_end():
 def test_each_token_is_read_with_its_rank_and_what_stood_beside_it():
     # Two tokens; of each first the text's own, then the two likeliest.
     flat = Flat([-3.0, -0.5, -1.5, -0.2, -0.2, -2.0], [7, 1, 2, 1, 1, 2], [0, 0, 3], [0, 3, 6])
-    found = text_logprobs(Output(flat), (0, 1), 1000)
-    assert (found.logprobs, found.ranks, found.pieces) == ((-3.0, -0.2), (7, 1), (0, 1))
-    assert found.z == (z_score(-3.0, [-0.5, -1.5], 1000), z_score(-0.2, [-0.2, -2.0], 1000))
+    tokens = text_logprobs(Output(flat), (0, 1), 1000)
+    assert (tokens.logprobs, tokens.ranks, tokens.pieces) == ((-3.0, -0.2), (7, 1), (0, 1))
+    assert tokens.z == (z_score(-3.0, [-0.5, -1.5], 1000), z_score(-0.2, [-0.2, -2.0], 1000))
     with pytest.raises(EngineError, match="prefix cache"):
         text_logprobs(Output(flat, num_cached_tokens=16), (0, 1), 1000)
     with pytest.raises(EngineError, match="2 logprobs for a text of 3"):
@@ -92,8 +92,8 @@ def test_the_standardised_logprob_is_near_that_of_the_whole_vocabulary():
 
 def test_pieces_add_up_and_one_without_a_token_has_no_likelihood():
     tokens = TokenLogprobs((-1.0, -2.0, -4.0), (1, 2, 3), (0.0, 0.0, 0.0), (0, 0, 2))
-    found = of_pieces(tokens, 4)
-    assert found["option_logprobs"] == (-3.0, None, -4.0, None) and found["option_tokens"] == (
+    fields = of_pieces(tokens, 4)
+    assert fields["option_logprobs"] == (-3.0, None, -4.0, None) and fields["option_tokens"] == (
         2,
         0,
         1,
@@ -145,15 +145,15 @@ def test_the_vllm_engine_reads_a_text_and_refuses_one_that_is_too_long():
     engine.serve(Reads(), dict)
 
     def ask(*pieces: str) -> Generation:
-        (found,) = asyncio.run(
+        (generation,) = asyncio.run(
             engine.run([GenerationRequest("".join(pieces), "q", "order/0", 1, pieces=pieces)])
         )
-        return found
+        return generation
 
-    told_ = ask("a b", " c")
-    assert (told_.option_logprobs, told_.option_tokens) == ((-2.0, -1.0), (2, 1))
-    assert told_.finish_reason == FinishReason.SCORED and told_.tokens.ranks == (2, 2, 2)
-    assert (told_.prompt_tokens, told_.request_sha256[:7]) == (
+    reply = ask("a b", " c")
+    assert (reply.option_logprobs, reply.option_tokens) == ((-2.0, -1.0), (2, 1))
+    assert reply.finish_reason == FinishReason.SCORED and reply.tokens.ranks == (2, 2, 2)
+    assert (reply.prompt_tokens, reply.request_sha256[:7]) == (
         4,
         "tokens:",
     )  # three words and the start token

@@ -26,8 +26,8 @@ KEY = "sk-test-0123456789-do-not-leak"
 
 
 def check(reading: Reading = Reading.LETTER, **changes: Any) -> None:
-    one = ModelConfig(name="m", engine="openai", endpoints=[EndpointConfig(model="m")])
-    check_model("m", replace(one, **changes), reading)
+    base = ModelConfig(name="m", engine="openai", endpoints=[EndpointConfig(model="m")])
+    check_model("m", replace(base, **changes), reading)
 
 
 def test_a_sound_one_is_taken() -> None:
@@ -132,8 +132,10 @@ def probed(
     async def main() -> tuple[AuditError | None, list[Call], float]:
         async with FaultyServer(behave, models=models) as server:
             started = time.monotonic()
-            (found,) = await asyncio.to_thread(probe, [model(server.url)], [letters], list_within_s)
-            return found, server.calls, time.monotonic() - started
+            (failure,) = await asyncio.to_thread(
+                probe, [model(server.url)], [letters], list_within_s
+            )
+            return failure, server.calls, time.monotonic() - started
 
     return asyncio.run(main())
 
@@ -148,7 +150,7 @@ def answers(reply: Reply) -> Callable[[Call], Reply]:
     return lambda call: reply
 
 
-def told(text: str) -> Callable[[Call], Reply]:
+def text_reply(text: str) -> Callable[[Call], Reply]:
     return answers(Reply(body=completion(text)))
 
 
@@ -159,9 +161,9 @@ def listed(*names: str) -> Callable[[Call], Reply]:
 # What a completion is answered with, and the list of models; whether likelihoods are read -> the
 # error, what it names, and how many completions were asked for.
 PROBED: dict[str, tuple[Any, ...]] = {
-    "listed: it costs no token": (told("B"), None, False, None, "", 0),
+    "listed: it costs no token": (text_reply("B"), None, False, None, "", 0),
     "nothing is listed: one token tells": (
-        told("B"),
+        text_reply("B"),
         answers(error(404, "no such path")),
         False,
         None,
@@ -184,7 +186,7 @@ PROBED: dict[str, tuple[Any, ...]] = {
         "'mini'",
         1,
     ),
-    "no likelihoods": (told("B"), None, True, EngineLoadError, "reading=letter", 1),
+    "no likelihoods": (text_reply("B"), None, True, EngineLoadError, "reading=letter", 1),
     "likelihoods refused": (
         answers(error(400, "not supported")),
         None,
@@ -202,16 +204,16 @@ PROBED: dict[str, tuple[Any, ...]] = {
         1,
     ),
     "a refused key": (
-        told("B"),
+        text_reply("B"),
         answers(error(401, f"bad {KEY}")),
         False,
         EndpointAuthError,
         "AUDIT_TEST_KEY",
         0,
     ),
-    "a redirect": (told("B"), answers(MOVED), False, EngineLoadError, "redirect", 0),
+    "a redirect": (text_reply("B"), answers(MOVED), False, EngineLoadError, "redirect", 0),
     **{
-        f"{k}: left to the engine": (told("B"), answers(error(k, "busy")), False, None, "", 0)
+        f"{k}: left to the engine": (text_reply("B"), answers(error(k, "busy")), False, None, "", 0)
         for k in (503, 429, 500)
     },
 }
@@ -219,31 +221,33 @@ PROBED: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("name", PROBED)
 def test_what_is_asked_before_ray_starts_and_what_is_found(name: str) -> None:
-    behave, models, letters, kind, said, calls = PROBED[name]
-    found, asked, _ = probed(behave, models, letters=letters)
-    assert found is None if kind is None else isinstance(found, kind)
-    assert said in str(found) and KEY not in str(found)
-    assert [call.body["max_tokens"] for call in asked] == [1] * calls
+    behave, models, letters, kind, quoted, calls = PROBED[name]
+    failure, requests, _ = probed(behave, models, letters=letters)
+    assert failure is None if kind is None else isinstance(failure, kind)
+    assert quoted in str(failure) and KEY not in str(failure)
+    assert [call.body["max_tokens"] for call in requests] == [1] * calls
 
 
 def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
     """Without a byte of its list it is refused; a completion that takes long may come later."""
-    found, _, took = probed(told("B"), lambda call: Reply(fault="hang"), list_within_s=0.5)
-    assert isinstance(found, EngineLoadError) and "within 0.5 s" in str(found)
+    failure, _, took = probed(text_reply("B"), lambda call: Reply(fault="hang"), list_within_s=0.5)
+    assert isinstance(failure, EngineLoadError) and "within 0.5 s" in str(failure)
     assert 0.5 <= took < 5
-    found, _, took = probed(answers(Reply(fault="hang")), listed("other"))
-    assert found is None and WITHIN_S <= took < WITHIN_S + 8
+    failure, _, took = probed(answers(Reply(fault="hang")), listed("other"))
+    assert failure is None and WITHIN_S <= took < WITHIN_S + 8
 
 
 def test_a_list_that_comes_slowly_is_no_refusal() -> None:
     drips = answers(Reply(body={"data": [{"id": "m"}] * 60}, fault="drip"))
-    found, _, took = probed(told("B"), drips, list_within_s=0.5)
-    assert found is None and took < WITHIN_S + 8
+    failure, _, took = probed(text_reply("B"), drips, list_within_s=0.5)
+    assert failure is None and took < WITHIN_S + 8
 
 
 def test_several_at_once_each_with_its_own_finding() -> None:
     dead = model(f"http://127.0.0.1:{free_port()}")
-    assert [type(one) for one in probe([dead, dead], [False, True])] == [EngineLoadError] * 2
+    assert [type(failure) for failure in probe([dead, dead], [False, True])] == [
+        EngineLoadError
+    ] * 2
 
 
 def test_an_address_without_its_path_is_shown_whole() -> None:
@@ -252,8 +256,8 @@ def test_an_address_without_its_path_is_shown_whole() -> None:
             answers(error(404, "no path")), models=answers(error(404, "no"))
         ) as server:
             bare = server.url.removesuffix("/v1")
-            (found,) = await asyncio.to_thread(probe, [model(bare)], [False])
-            assert f"{bare}/v1" in str(found)
+            (failure,) = await asyncio.to_thread(probe, [model(bare)], [False])
+            assert f"{bare}/v1" in str(failure)
 
     asyncio.run(main())
 

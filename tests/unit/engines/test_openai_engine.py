@@ -117,10 +117,10 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def run(
-    behave: Callable[[Call], Reply], asked: list[GenerationRequest] | int, **kwargs: Any
+    behave: Callable[[Call], Reply], wanted: list[GenerationRequest] | int, **kwargs: Any
 ) -> tuple[list[Generation], list[Call], dict[str, float]]:
     """What so many requests get in one run, what was sent, and the engine's counts."""
-    requests = [request(str(i)) for i in range(asked)] if isinstance(asked, int) else asked
+    requests = [request(str(i)) for i in range(wanted)] if isinstance(wanted, int) else wanted
 
     async def use(engine: OpenAIEngine, server: FaultyServer) -> Any:
         return await engine.run(requests), server.calls, engine.stats()
@@ -128,10 +128,10 @@ def run(
     return with_servers(use, behave, **kwargs)  # type: ignore[no-any-return]
 
 
-def one(
-    behave: Callable[[Call], Reply], asked: GenerationRequest | None = None, **kwargs: Any
+def reply_to(
+    behave: Callable[[Call], Reply], wanted: GenerationRequest | None = None, **kwargs: Any
 ) -> Generation:
-    return run(behave, [asked or request()], **kwargs)[0][0]
+    return run(behave, [wanted or request()], **kwargs)[0][0]
 
 
 def first_then(first: Reply, times: int = 1) -> Callable[[Call], Reply]:
@@ -144,8 +144,8 @@ def first_then(first: Reply, times: int = 1) -> Callable[[Call], Reply]:
 
 def test_generation_fields_and_what_was_sent() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, Call, str]:
-        asked = request("2+2?", max_tokens=5, temperature=0.7, top_p=0.9, system="Be brief.")
-        return (await engine.run([asked]))[0], server.calls[0], endpoint_id(endpoint(server))
+        sent_request = request("2+2?", max_tokens=5, temperature=0.7, top_p=0.9, system="Be brief.")
+        return (await engine.run([sent_request]))[0], server.calls[0], endpoint_id(endpoint(server))
 
     got, call, engine_id = with_servers(
         use, echo, extra_body={"chat_template_kwargs": {"enable_thinking": False}}
@@ -192,9 +192,12 @@ def test_versions_of_a_backend_are_counted_and_a_change_is_said() -> None:
             body=completion() | {"system_fingerprint": "fp_1" if call.number <= 3 else "fp_2"}
         )
 
-    found = {key: n for key, n in with_servers(use, versions).items() if key.startswith(BACKEND)}
-    assert sorted(found.values()) == [1.0, 3.0] and {key[-4:] for key in found} == {"fp_1", "fp_2"}
-    assert len(drifts({key.removeprefix(BACKEND): int(n) for key, n in found.items()})) == 1
+    counts = {key: n for key, n in with_servers(use, versions).items() if key.startswith(BACKEND)}
+    assert sorted(counts.values()) == [1.0, 3.0] and {key[-4:] for key in counts} == {
+        "fp_1",
+        "fp_2",
+    }
+    assert len(drifts({key.removeprefix(BACKEND): int(n) for key, n in counts.items()})) == 1
     assert drifts({"a fp_1": 3, "b fp_2": 4}) == []
 
 
@@ -204,8 +207,8 @@ def test_a_backend_that_tells_another_version_each_time_fills_no_memory() -> Non
         60,
         concurrency=8,
     )
-    found = {key: n for key, n in stats.items() if key.startswith(BACKEND)}
-    assert len(found) == 21 and sum(found.values()) == 60 and max(map(len, found)) < 200
+    counts = {key: n for key, n in stats.items() if key.startswith(BACKEND)}
+    assert len(counts) == 21 and sum(counts.values()) == 60 and max(map(len, counts)) < 200
 
 
 def test_order_is_kept_when_replies_come_back_in_reverse() -> None:
@@ -318,8 +321,8 @@ def test_a_saturated_endpoint_does_not_hold_up_the_other() -> None:
 
 
 def test_what_a_letter_needs_is_sent_and_what_an_endpoint_cannot_tell_is_not() -> None:
-    asked = [request(letters=("A", "B"))]
-    (got,), (call,), _ = run(lambda c: Reply(body=letters_completion({"B": -1.0})), asked)
+    requests = [request(letters=("A", "B"))]
+    (got,), (call,), _ = run(lambda c: Reply(body=letters_completion({"B": -1.0})), requests)
     assert (got.finish_reason, got.text, got.option_logprobs) == (
         FinishReason.SCORED,
         "",
@@ -328,7 +331,7 @@ def test_what_a_letter_needs_is_sent_and_what_an_endpoint_cannot_tell_is_not() -
     assert [call.body[name] for name in ("logprobs", "top_logprobs", "max_tokens")] == [True, 20, 1]
     for given in ({"continuations": ("a", "b")}, {"pieces": ("a", "b")}):
         with pytest.raises(ConfigError, match="engine vllm"):
-            one(echo, request(**given))
+            reply_to(echo, request(**given))
 
 
 # --- faults that pass ---
@@ -372,11 +375,11 @@ def test_a_host_that_takes_no_connection_is_no_fault_of_a_row(
     monkeypatch.setattr(openai_endpoint, "_CONNECT_TIMEOUT_S", 0.5)
 
     async def check(url: str) -> Any:
-        asked = Endpoint("0", EndpointConfig(url, "m"), ModelConfig(), "", Redactor(()))
+        tested = Endpoint("0", EndpointConfig(url, "m"), ModelConfig(), "", Redactor(()))
         try:
-            return await asked.check()
+            return await tested.check()
         finally:
-            await asked.close()
+            await tested.close()
 
     with socket.socket() as full, socket.socket() as first, socket.socket() as second:
         full.bind(("127.0.0.1", 0))
@@ -384,8 +387,8 @@ def test_a_host_that_takes_no_connection_is_no_fault_of_a_row(
         for waits in (first, second):
             waits.setblocking(False)
             waits.connect_ex(full.getsockname())
-        found = asyncio.run(check(f"http://127.0.0.1:{full.getsockname()[1]}/v1"))
-    assert found.kind is Kind.UNAVAILABLE
+        failure = asyncio.run(check(f"http://127.0.0.1:{full.getsockname()[1]}/v1"))
+    assert failure.kind is Kind.UNAVAILABLE
 
 
 def test_429_pauses_the_endpoint_for_everyone_as_long_as_it_says() -> None:
@@ -441,9 +444,11 @@ def test_two_endpoints_that_fail_without_end_are_an_outage_though_neither_is_tak
 
 
 def test_an_address_that_ends_in_infer_is_asked_as_the_article_has_it() -> None:
-    asked = [request("What barks?", "q1")]
-    (found,), (_, call), _ = run(lambda c: Reply(body={"response": "A dog."}), asked, path="/infer")
-    assert (found.text, found.error, found.finish_reason) == ("A dog.", None, FinishReason.STOP)
+    requests = [request("What barks?", "q1")]
+    (reply,), (_, call), _ = run(
+        lambda c: Reply(body={"response": "A dog."}), requests, path="/infer"
+    )
+    assert (reply.text, reply.error, reply.finish_reason) == ("A dog.", None, FinishReason.STOP)
     assert (call.path, call.body) == ("/v1/infer", {"prompt": "What barks?", "task_id": "q1"})
     assert call.headers["authorization"] == f"Bearer {KEY}"
 
@@ -453,8 +458,10 @@ def test_an_address_that_ends_in_infer_is_asked_as_the_article_has_it() -> None:
 )
 def test_what_is_no_response_is_no_answer(body: Any) -> None:
     hello = Reply(body={"response": "hi"})
-    found = one(lambda c: hello if c.body["prompt"] == "Hello" else Reply(body=body), path="/infer")
-    assert found.error is not None and found.text == ""
+    reply = reply_to(
+        lambda c: hello if c.body["prompt"] == "Hello" else Reply(body=body), path="/infer"
+    )
+    assert reply.error is not None and reply.text == ""
 
 
 # --- faults that stay ---
@@ -475,15 +482,15 @@ def test_malformed_for_ever_becomes_an_error_row_where_others_are_answered(reply
 
 
 def outage(
-    behave: Callable[[Call], Reply], asked: int, *, answered: int = 0, said: str = "", **kwargs: Any
+    behave: Callable[[Call], Reply], n: int, *, answered: int = 0, message: str = "", **kwargs: Any
 ) -> tuple[float, int]:
     """So many answers at first, then an outage, which stops the run without an error row:
     generations and calls."""
 
     async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[float, int]:
         await engine.run([request(str(i)) for i in range(answered)])
-        with pytest.raises(EngineError, match=f"No endpoint has answered.*{said}"):
-            await engine.run([request(str(i)) for i in range(asked)])
+        with pytest.raises(EngineError, match=f"No endpoint has answered.*{message}"):
+            await engine.run([request(str(i)) for i in range(n)])
         assert engine.stats()["error_rows"] == 0
         return engine.stats()["generations"], len(server.calls)
 
@@ -495,11 +502,14 @@ def outage(
 def test_an_outage_that_answers_200_is_no_error_row(in_flight: int, answered: int) -> None:
     """A maintenance page: at the end of a run, one or two requests in flight, it was recorded as
     the rows' errors."""
-    said = "the body is not JSON: a page of"
-    found = outage(
-        lambda c: echo(c) if c.number <= answered else PAGE, in_flight, answered=answered, said=said
+    message = "the body is not JSON: a page of"
+    counts = outage(
+        lambda c: echo(c) if c.number <= answered else PAGE,
+        in_flight,
+        answered=answered,
+        message=message,
     )
-    assert found[0] == answered
+    assert counts[0] == answered
 
 
 def test_an_outage_within_a_run_is_no_error_row_of_those_that_are_left() -> None:
@@ -513,9 +523,11 @@ def test_an_outage_within_a_run_is_no_error_row_of_those_that_are_left() -> None
 
 
 def test_another_models_replies_once_the_own_one_is_gone_are_an_outage_too() -> None:
-    said = "the reply is of model 'm-mini'"
+    message = "the reply is of model 'm-mini'"
     assert (
-        outage(lambda c: of_model("m" if c.number <= 4 else "m-mini"), 1, answered=4, said=said)[0]
+        outage(
+            lambda c: of_model("m" if c.number <= 4 else "m-mini"), 1, answered=4, message=message
+        )[0]
         == 4
     )
 
@@ -525,7 +537,7 @@ def test_500_while_nothing_is_answered_is_never_an_error_row() -> None:
     may be."""
     circuit, retry = CircuitConfig(failures=1000, cooldown_s=0.05), replace(OUTAGE, outage_s=2.0)
     _, calls = outage(
-        lambda c: error(500, "dead"), 1, said="HTTP 500", circuit=circuit, retry=retry
+        lambda c: error(500, "dead"), 1, message="HTTP 500", circuit=circuit, retry=retry
     )
     assert calls > FAST_RETRY.max_attempts
 
@@ -534,13 +546,15 @@ def test_an_endpoint_that_refuses_whatever_else_it_is_asked_is_alive() -> None:
     """Some refuse a single token: the row that is malformed for ever is then that row's result
     too."""
     odd = Reply(body="<html>")
-    got = one(lambda c: odd if c.prompt == "hi" else error(400, "max_tokens must be at least 16"))
+    got = reply_to(
+        lambda c: odd if c.prompt == "hi" else error(400, "max_tokens must be at least 16")
+    )
     assert got.error is not None and "malformed" in got.error
 
 
 @pytest.mark.parametrize("status", [200, 429])
 def test_an_exhausted_quota_stops_the_run_at_once(status: int) -> None:
-    said = replace(
+    exhausted = replace(
         error(429, "You exceeded your current quota", "insufficient_quota"), status=status
     )
 
@@ -549,7 +563,7 @@ def test_an_exhausted_quota_stops_the_run_at_once(status: int) -> None:
             await engine.run([request()])
         assert (len(server.calls), engine.stats()["error_rows"]) == (1, 0.0)
 
-    with_servers(use, lambda c: said)
+    with_servers(use, lambda c: exhausted)
 
 
 def of_model(name: str, text: str = "ok") -> Reply:
@@ -573,8 +587,8 @@ def test_an_endpoint_that_is_always_another_model_stops_the_run_and_may_be_named
     with pytest.raises(
         EngineError, match=r"the reply is of model 'deployed', not of 'm'.*reply_model"
     ):
-        one(lambda c: of_model("deployed"))
-    assert one(lambda c: of_model("deployed"), reply_model="deployed").text == "ok"
+        reply_to(lambda c: of_model("deployed"))
+    assert reply_to(lambda c: of_model("deployed"), reply_model="deployed").text == "ok"
 
 
 def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> None:
@@ -617,8 +631,8 @@ def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> 
     ],
 )
 def test_a_refused_request_is_an_error_row_without_retry(reply: Reply, starts: str) -> None:
-    asked = [request("long"), request("short")]
-    (bad, good), calls, _ = run(lambda c: reply if c.prompt == "long" else echo(c), asked)
+    requests = [request("long"), request("short")]
+    (bad, good), calls, _ = run(lambda c: reply if c.prompt == "long" else echo(c), requests)
     assert bad.error is not None and bad.error.startswith(starts)
     assert good.text == "short" and len(calls) == 2
 
@@ -627,8 +641,8 @@ def test_an_endpoint_that_has_not_failed_is_named_with_its_timeout() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> str:
         return engine.trouble()
 
-    said = with_servers(use, echo)
-    assert "http://127.0.0.1:" in said and "timeout_s=" in said
+    trouble = with_servers(use, echo)
+    assert "http://127.0.0.1:" in trouble and "timeout_s=" in trouble
 
 
 def test_an_outage_stops_the_run_and_records_no_error_rows() -> None:
@@ -738,7 +752,7 @@ def test_a_redirect_is_not_followed(status: int) -> None:
 def test_a_charset_that_is_none_ends_no_run(charset: str, status: int) -> None:
     headers = {"content-type": f"application/json; charset={charset}"}
     odd = Reply(status, completion("é") if status == 200 else {"error": {"message": "é"}}, headers)
-    assert one(lambda call: odd if call.prompt == "hi" else echo(call)).error == (
+    assert reply_to(lambda call: odd if call.prompt == "hi" else echo(call)).error == (
         None if status == 200 else "request refused: HTTP 400"
     )
 
@@ -752,9 +766,9 @@ def test_a_charset_that_is_none_ends_no_run(charset: str, status: int) -> None:
     ids=["17 MiB", "compressed"],
 )
 def test_a_reply_has_a_bound(reply: Reply) -> None:
-    asked, retry = [request("large"), request("small")], replace(FAST_RETRY, max_attempts=2)
+    requests, retry = [request("large"), request("small")], replace(FAST_RETRY, max_attempts=2)
     (large, small), _, _ = run(
-        lambda call: reply if call.prompt == "large" else echo(call), asked, retry=retry
+        lambda call: reply if call.prompt == "large" else echo(call), requests, retry=retry
     )
     assert large.error is not None and "refused" in large.error
     assert small.error is None and "small" in small.text
@@ -852,8 +866,8 @@ ECHOES = {
 def test_no_spelling_of_a_key_that_a_server_echoes_is_stored(status: int, name: str) -> None:
     """An error is what its status says, and about the fields of a request that it names."""
     message = f"top_logprobs: {ECHOES[name]} context length"
-    said = classify_status(status, ECHOES[name], message).message
-    said += (
+    messages = classify_status(status, ECHOES[name], message).message
+    messages += (
         classify_code(ECHOES[name], message).message + classify_code(str(status), message).message
     )
-    assert ECHOES[name] not in said and "top_logprobs" in said
+    assert ECHOES[name] not in messages and "top_logprobs" in messages

@@ -16,9 +16,9 @@ from audit.engines.retry import Failure, Kind, error_code_and_message
 
 
 def read(body: Any, letters: tuple[str, ...] = ()) -> Generation | Failure:
-    asked = GenerationRequest("hi", affinity="q", label="direct/0", seed=7, letters=letters)
+    request = GenerationRequest("hi", affinity="q", label="direct/0", seed=7, letters=letters)
     return read_chat(
-        body if isinstance(body, str) else json.dumps(body), asked, "e", Redactor(()), "m"
+        body if isinstance(body, str) else json.dumps(body), request, "e", Redactor(()), "m"
     )
 
 
@@ -205,7 +205,7 @@ def _spoilt(value: Any, name: str, by: Any) -> Any:
     """A body with `by` in place of every field `name`."""
     if isinstance(value, dict):
         return {k: by if k == name else _spoilt(v, name, by) for k, v in value.items()}
-    return [_spoilt(one, name, by) for one in value] if isinstance(value, list) else value
+    return [_spoilt(element, name, by) for element in value] if isinstance(value, list) else value
 
 
 @settings(max_examples=300)
@@ -263,7 +263,7 @@ def test_an_error_in_a_body_is_told_by_its_code(error: dict[str, Any], kind: Kin
 
 
 @pytest.mark.parametrize(
-    ("asked", "told", "same"),
+    ("requested", "replied", "same"),
     [
         ("gpt-4o", "gpt-4o-2024-08-06", True),
         ("gpt-4o", "gpt-4o-mini", False),
@@ -275,5 +275,5 @@ def test_an_error_in_a_body_is_told_by_its_code(error: dict[str, Any], kind: Kin
         ("qwen3", "qwen3-8b", False),
     ],
 )
-def test_which_name_in_a_reply_is_the_models_own(asked: str, told: str, same: bool) -> None:
-    assert same_model(asked, told) is same
+def test_which_name_in_a_reply_is_the_models_own(requested: str, replied: str, same: bool) -> None:
+    assert same_model(requested, replied) is same

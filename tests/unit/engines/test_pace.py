@@ -20,12 +20,12 @@ from audit.engines.pace import Pace, seconds_until, tokens_of
 
 def moments(pace: Pace, tokens: list[int]) -> list[float]:
     """When requests of these tokens are sent that have waited since 0."""
-    now, found = 0.0, []
+    now, times = 0.0, []
     for each in tokens:
         now = max(now, pace.at())
-        found.append(now)
+        times.append(now)
         pace.sent(now, each)
-    return found
+    return times
 
 
 def test_requests_are_spread_evenly_over_the_minute() -> None:
@@ -112,12 +112,12 @@ def test_a_dispatcher_waits_for_the_pace_and_asks_another_endpoint_meanwhile() -
         slow = Slot("slow", 1.0, 9, CircuitConfig(), pace=Pace(1))
         free = Slot("free", 1.0, 9, CircuitConfig())
         dispatcher = Dispatcher([slow, free], lambda: now[0])
-        taken = [(await dispatcher.acquire(f"q{i}")).slot.name for i in range(6)]
+        slots = [(await dispatcher.acquire(f"q{i}")).slot.name for i in range(6)]
         dispatcher.close()
-        return taken
+        return slots
 
-    taken = asyncio.run(use())
-    assert taken.count("slow") == 1 and taken.count("free") == 5
+    slots = asyncio.run(use())
+    assert slots.count("slow") == 1 and slots.count("free") == 5
 
 
 WINDOW_S = 1.0
@@ -171,13 +171,13 @@ def answered(limits: Limits, concurrency: int = 60, **endpoint: Any) -> int:
             )
             engine = OpenAIEngine(config)
             await engine.start()
-            asked = [
+            requests = [
                 GenerationRequest("x" * 32, f"q{i}", "direct/0", seed=i, max_tokens=2)
                 for i in range(60)
             ]
-            found = await engine.run(asked)
+            replies = await engine.run(requests)
             await engine.close()
-            assert [one.error for one in found] == [None] * 60
+            assert [reply.error for reply in replies] == [None] * 60
             return limits.refused
 
     assert tokens_of("x" * 32, 2) == 10
@@ -199,5 +199,5 @@ def test_what_a_server_tells_is_kept_to_without_configuration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-key-of-no-one")
-    untold, told = (answered(Limits(12, 120, tells), concurrency=4) for tells in (False, True))
-    assert told < untold  # four are sent before the first reply
+    untold, informed = (answered(Limits(12, 120, tells), concurrency=4) for tells in (False, True))
+    assert informed < untold  # four are sent before the first reply

@@ -71,10 +71,10 @@ def test_flags_are_those_that_all_processors_of_a_machine_have():
 def test_this_machines_own_processors_are_read():
     torch = pytest.importorskip("torch")
     names = {"avx512_bf16", "amx_bf16", "bf16"}
-    told = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    if not names & told.keys():
+    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    if not names & capabilities.keys():
         pytest.skip("this torch does not list the processor's capabilities")
-    assert computes_in_bfloat16_here() is any(told.get(name) for name in names)
+    assert computes_in_bfloat16_here() is any(capabilities.get(name) for name in names)
 
 
 def test_replicas_of_two_precisions_are_refused():

@@ -56,7 +56,7 @@ RuntimeError: Engine core initialization failed. See root cause above. Failed co
 
 
 @pytest.mark.parametrize(
-    ("written", "found"),
+    ("written", "expected"),
     [
         (
             LOG,
@@ -69,10 +69,10 @@ RuntimeError: Engine core initialization failed. See root cause above. Failed co
         (b"\xff\xfe loading weights\n" * 3, []),
     ],
 )
-def test_the_cause_is_found_and_no_secret_is_quoted(written, found, tmp_path):
+def test_the_cause_is_found_and_no_secret_is_quoted(written, expected, tmp_path):
     log = tmp_path / "worker.out"
     log.write_bytes(written)
-    assert causes([log]) == found
+    assert causes([log]) == expected
 
 
 def test_a_process_finds_the_files_it_writes_to(tmp_path):

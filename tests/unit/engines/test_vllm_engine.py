@@ -163,23 +163,25 @@ def test_a_refused_request_is_an_error_and_the_others_are_answered(error):
 
 
 def test_a_system_prompt_goes_before_the_question_and_a_template_without_one_is_an_error_row():
-    told, refused = ask(
+    reply, refused = ask(
         FakeLLM(), replace(request("11"), system="111"), replace(request("11"), system="0")
     )
-    assert (told.text, told.error) == ("5", None)
+    assert (reply.text, reply.error) == ("5", None)
     assert refused.text == "" and "System role not supported" in str(refused.error)
 
 
 @pytest.mark.parametrize(
-    ("error", "option", "said"),
+    ("error", "option", "quoted"),
     [
         (REAL.VLLMValidationError("out of vocabulary"), "00", ": out of vocabulary"),
         (None, "", "('a', '')"),
     ],
 )
-def test_an_option_that_is_refused_or_without_tokens_fails_its_question_alone(error, option, said):
+def test_an_option_that_is_refused_or_without_tokens_fails_its_question_alone(
+    error, option, quoted
+):
     refused, scored = ask(FakeLLM(error), request("1", "a", option), request("1", "a", "bb"))
-    assert said in refused.error and scored.error is None
+    assert quoted in refused.error and scored.error is None
     assert scored.option_logprobs == pytest.approx((spelled("1", "a"), spelled("1", "bb")))
 
 
@@ -249,7 +251,7 @@ def test_prompt_logprobs_of_other_tokens_are_an_error_not_a_score():
 
 def test_a_request_that_has_no_room_is_an_error_row():
     (reply,) = ask(FakeLLM(), request("1" * 93))
-    assert all(one in reply.error for one in ("93", "8", "100", "max_model_len"))
+    assert all(part in reply.error for part in ("93", "8", "100", "max_model_len"))
 
 
 @pytest.mark.parametrize(
@@ -342,7 +344,7 @@ def test_what_vllm_reads_before_it_is_imported(on_gpu, cpu_build, invariant, mor
 def test_the_batch_invariant_mode_is_refused_where_the_hardware_lacks_it(cuda, capability, fits):
     platform = SimpleNamespace(
         is_cuda=lambda: cuda,
-        has_device_capability=lambda asked: capability >= asked,
+        has_device_capability=lambda needed: capability >= needed,
         device_name="this one",
     )
     if fits:
@@ -397,18 +399,18 @@ def test_the_hash_of_a_request_is_over_the_tokens_that_were_consumed():
 class LoraLLM(FakeLLM):
     """Takes the adapters of a list, and answers with the adapter's number."""
 
-    def __init__(self, taken: tuple[str, ...]) -> None:
+    def __init__(self, loadable: tuple[str, ...]) -> None:
         super().__init__()
-        self.taken = taken
+        self.loadable = loadable
         self.added: list[str] = []
 
-    async def add_lora(self, asked: dict[str, Any]) -> bool:
+    async def add_lora(self, lora_request: dict[str, Any]) -> bool:
         await asyncio.sleep(0)
-        if asked["lora_path"] not in self.taken:
+        if lora_request["lora_path"] not in self.loadable:
             raise ValueError(
                 "Call to add_lora method failed: rank 64 is greater than max_lora_rank 16"
             )
-        self.added.append(asked["lora_path"])
+        self.added.append(lora_request["lora_path"])
         return True
 
     async def generate(
@@ -421,8 +423,8 @@ class LoraLLM(FakeLLM):
 
 def test_adapters_answer_beside_the_model_and_each_is_loaded_once():
     llm = LoraLLM(("/a", "/b"))
-    asked = [replace(request("1"), adapter=adapter) for adapter in ("/a", "", "/b", "/a")]
-    assert [reply.text for reply in ask(llm, *asked)] == ["1", "0", "2", "1"]
+    requests = [replace(request("1"), adapter=adapter) for adapter in ("/a", "", "/b", "/a")]
+    assert [reply.text for reply in ask(llm, *requests)] == ["1", "0", "2", "1"]
     assert llm.added == ["/a", "/b"]
     scored = ask(llm, replace(request("1", "a", "bb"), adapter="/a"))[0]
     assert scored.option_logprobs == pytest.approx((spelled("1", "a"), spelled("1", "bb")))

@@ -48,7 +48,7 @@ def answer(status: int, headers: dict[str, str] | None = None) -> HfHubHTTPError
     raise AssertionError(f"{status} is no error")
 
 
-def said(error: Exception, has_token: bool = True) -> str | None:
+def refusal(error: Exception, has_token: bool = True) -> str | None:
     refused = hub_refusal(MODEL, error, has_token)
     return None if refused is None else str(refused)
 
@@ -78,7 +78,7 @@ def said(error: Exception, has_token: bool = True) -> str | None:
     ],
 )
 def test_a_refusal_says_what_to_do(error, has_token, words):
-    text = said(error, has_token)
+    text = refusal(error, has_token)
     assert text is not None and text.startswith("Model m (owner/name)")
     assert words in text
     assert SECRET not in text
@@ -94,7 +94,7 @@ def test_a_refusal_says_what_to_do(error, has_token, words):
     ],
 )
 def test_a_hub_that_does_not_answer_is_no_refusal(error, why):
-    assert said(error) is None
+    assert refusal(error) is None
     text = str(hub_unreachable(MODEL, error))
     assert why in text
     assert SECRET not in text

@@ -56,16 +56,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def joined(*paths: Path, **wanted: str) -> Joined:
-    found = Joined()
+    table = Joined()
     for path in paths:
-        found.add(path.name, read_log(path, Wanted(**wanted)).outcomes)
-    return found
+        table.add(path.name, read_log(path, Wanted(**wanted)).outcomes)
+    return table
 
 
-def outcomes(found: Joined) -> dict[Any, Any]:
+def outcomes(table: Joined) -> dict[Any, Any]:
     return {
         (cell, key): [(epoch.right, epoch.of, epoch.answer, epoch.error) for epoch in epochs]
-        for cell, answers in found.answers.items()
+        for cell, answers in table.answers.items()
         for key, epochs in answers.items()
     }
 
@@ -85,8 +85,8 @@ def exported(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_round_trip(run: Path, exported: Path, tmp_path: Path, capsys: Capsys) -> None:
     assert export(["eee", str(run), "--out", str(tmp_path), "--organization", "Us"]) == 0
-    said = capsys.readouterr().out
-    assert "exam: 2 of 8" in said  # a: one unparsed, one failed
+    output = capsys.readouterr().out
+    assert "exam: 2 of 8" in output  # a: one unparsed, one failed
     first, second = (
         {p.relative_to(out): p.read_bytes() for p in out.rglob("*.json*")}
         for out in (exported, tmp_path)
@@ -108,13 +108,13 @@ def test_the_round_trip(run: Path, exported: Path, tmp_path: Path, capsys: Capsy
     records = [json.loads(line) for path in samples for line in path.read_text().splitlines()]
     for record in records:
         validator(INSTANCE).validate(record)
-    assert sorted(str(one["error"]) for one in records if one["error"]) == ["no reply", UNPARSED]
+    assert sorted(str(row["error"]) for row in records if row["error"]) == ["no reply", UNPARSED]
     assert len(records) == 8 + 6
     assert outcomes(joined(run)) == outcomes(joined(*aggregates)) == outcomes(joined(*samples))
-    again = tmp_path / "again"
-    assert import_logs([*map(str, aggregates), "-o", str(again)]) == 0
-    assert outcomes(joined(again)) == outcomes(joined(run))
-    assert Manifest.load(again).config["logs"][0]["tool"] == "every_eval_ever"
+    imported = tmp_path / "again"
+    assert import_logs([*map(str, aggregates), "-o", str(imported)]) == 0
+    assert outcomes(joined(imported)) == outcomes(joined(run))
+    assert Manifest.load(imported).config["logs"][0]["tool"] == "every_eval_ever"
 
 
 def test_settings_of_a_sweep_have_names_of_their_own(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_settings_of_a_sweep_have_names_of_their_own(tmp_path: Path) -> None:
     assert names == {"synthetic forward_full routers 1", "synthetic noisy_rewrite routers 1"}
     with pytest.raises(AuditError, match="asked no item as published"):
         read_log(run, Wanted())
-    one = joined(aggregate, benchmark="synthetic noisy_rewrite routers 1")
-    assert list(one.items) == [
+    setting = joined(aggregate, benchmark="synthetic noisy_rewrite routers 1")
+    assert list(setting.items) == [
         "synthetic noisy_rewrite routers 1"
     ]  # the one of several, and not all by its name
 
@@ -138,10 +138,10 @@ def test_what_lacks_answers_is_marked_and_is_no_log(run: Path, tmp_path: Path) -
     shutil.copytree(run, less)
     next((less / "shards").glob("*.arrow")).unlink()
     assert export(["eee", str(less), "--out", str(out)]) == 0
-    told = [
+    details = [
         json.loads(path.read_text())["eval_library"]["additional_details"] for path in pairs(out)[0]
     ]
-    assert len(told) == 1 and told[0]["incomplete"] in {
+    assert len(details) == 1 and details[0]["incomplete"] in {
         f"{who} on exam incomplete, 0 of 8 answers" for who in "ab"
     }
     with pytest.raises(AuditError, match="incomplete"):
@@ -151,13 +151,13 @@ def test_what_lacks_answers_is_marked_and_is_no_log(run: Path, tmp_path: Path) -
 def test_what_breaks_the_schema_is_refused(exported: Path, tmp_path: Path) -> None:
     (_, aggregate), (samples, _) = pairs(exported)
     good = json.loads(samples.read_text().splitlines()[0])
-    for change, said in (
+    for change, message in (
         ({"evaluation": {"score": 1.0, "is_correct": "yes"}}, "evaluation/is_correct"),
         ({"extra": 1}, "the whole"),
         ({"evaluation": {"score": float("nan"), "is_correct": True}}, "expected 0, 1"),
     ):
         bad = lines(tmp_path / "bad_samples.jsonl", [good | change])
-        with pytest.raises(AuditError, match=said):
+        with pytest.raises(AuditError, match=message):
             joined(bad)
     alone = tmp_path / "alone.json"
     alone.write_text(aggregate.read_text())
@@ -196,8 +196,8 @@ def test_an_own_run_is_joined_by_text(run: Path, tmp_path: Path) -> None:
     }
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log))
-    found = {count.model: count.lacking for count in counts(joined(run, path))}
-    assert found == {"a": 0, "b": 1, "other": 0}
+    missing = {count.model: count.lacking for count in counts(joined(run, path))}
+    assert missing == {"a": 0, "b": 1, "other": 0}
 
 
 def test_an_unfinished_run_is_no_log(run: Path, tmp_path: Path) -> None:
@@ -211,11 +211,11 @@ def test_an_unfinished_run_is_no_log(run: Path, tmp_path: Path) -> None:
 
 def test_the_schemas_are_those_of_the_release(shared_data: Path) -> None:
     for name in (AGGREGATE, INSTANCE):
-        theirs = json.loads((shared_data / "eval_logs/eee_schema" / name).read_text())
-        ours = validator(name).schema
+        published = json.loads((shared_data / "eval_logs/eee_schema" / name).read_text())
+        packaged = validator(name).schema
         assert (
-            theirs["version"] == ours["version"] == "0.3.0"
-            and theirs["required"] == ours["required"]
+            published["version"] == packaged["version"] == "0.3.0"
+            and published["required"] == packaged["required"]
         )
 
 
@@ -250,8 +250,8 @@ def test_the_hubs_form(run: Path, tmp_path: Path) -> None:
         )
         == 0
     )
-    again = ["hub", str(copy), "--out", str(tmp_path), "--source-url", "https://example.org/run"]
-    assert export(again) == 1 and export([*again, "--force"]) == 0  # a file of another run
+    words = ["hub", str(copy), "--out", str(tmp_path), "--source-url", "https://example.org/run"]
+    assert export(words) == 1 and export([*words, "--force"]) == 0  # a file of another run
     (entry,) = parse_eval_result_entries(
         yaml.safe_load((tmp_path / "a/.eval_results/exam.yaml").read_text())
     )

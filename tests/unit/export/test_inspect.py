@@ -45,7 +45,7 @@ def header(path: Path) -> dict[str, Any]:
 
 def test_every_row_is_a_sample_of_its_setting(exported: tuple[Path, Path]) -> None:
     run, out = exported
-    rows, found = rows_of(run), {}
+    rows, samples = rows_of(run), {}
     for path in out.iterdir():
         with zipfile.ZipFile(path) as archive:
             assert archive.testzip() is None
@@ -60,11 +60,13 @@ def test_every_row_is_a_sample_of_its_setting(exported: tuple[Path, Path]) -> No
                     sample["epoch"] - 1,
                     sample["id"],
                 )
-                found[key] = sample
+                samples[key] = sample
             assert len(json.loads(archive.read("summaries.json"))) == len(names)
-    assert set(found) == {(r["arm"], r["routers"], r["replicate"], r["question_id"]) for r in rows}
+    assert set(samples) == {
+        (r["arm"], r["routers"], r["replicate"], r["question_id"]) for r in rows
+    }
     for row in rows:
-        sample = found[row["arm"], row["routers"], row["replicate"], row["question_id"]]
+        sample = samples[row["arm"], row["routers"], row["replicate"], row["question_id"]]
         assert (
             sample["messages"][0]["content"] == row["prompt"]
             and sample["choices"] == row["options"]
@@ -77,17 +79,19 @@ def test_every_row_is_a_sample_of_its_setting(exported: tuple[Path, Path]) -> No
 def test_accuracy_is_of_what_was_read(exported: tuple[Path, Path]) -> None:
     run, out = exported
     for path in out.iterdir():
-        told = header(path)
-        own = [
+        head = header(path)
+        setting_rows = [
             r
             for r in rows_of(run)
-            if (r["arm"], r["routers"]) == tuple(told["eval"]["task_args"].values())
+            if (r["arm"], r["routers"]) == tuple(head["eval"]["task_args"].values())
         ]
-        (score,) = told["results"]["scores"]
+        (score,) = head["results"]["scores"]
         assert score["metrics"]["accuracy"]["value"] == pytest.approx(
-            sum(r["correct"] for r in own) / len(own)
+            sum(r["correct"] for r in setting_rows) / len(setting_rows)
         )
-        assert told["status"] == "success" and told["results"]["completed_samples"] == len(own)
+        assert head["status"] == "success" and head["results"]["completed_samples"] == len(
+            setting_rows
+        )
 
 
 def test_the_same_run_gives_the_same_bytes(exported: tuple[Path, Path], tmp_path: Path) -> None:
@@ -133,10 +137,8 @@ def test_a_failure_and_what_could_not_be_read_are_no_wrong_answers() -> None:
     "name", ["../x", "a/../../x", "/etc/x", "a\\..\\x", "..", ".", "a//b", "x\n", "\u202ex", ""]
 )
 def test_no_name_in_a_log_leaves_its_folder(name: str) -> None:
-    found = sample_id(name)
-    assert (
-        "/" not in found and "\\" not in found and found not in (".", "..") and found.isprintable()
-    )
+    id_ = sample_id(name)
+    assert "/" not in id_ and "\\" not in id_ and id_ not in (".", "..") and id_.isprintable()
     assert sample_id("elementary/3") == "elementary/3"
 
 
@@ -188,25 +190,26 @@ def test_inspect_reads_them_back(exported: tuple[Path, Path], tmp_path: Path) ->
         )
         assert len(read.samples) == read.results.completed_samples
         arm, routers = read.eval.task_args["arm"], read.eval.task_args["routers"]
-        own = {
+        setting_rows = {
             (r["question_id"], r["replicate"] + 1): r
             for r in rows
             if (r["arm"], r["routers"]) == (arm, routers)
         }
         for sample in read.samples:
-            found = own[sample.id, sample.epoch]
+            expected = setting_rows[sample.id, sample.epoch]
             assert (
-                sample.output.completion == found["response"] and sample.choices == found["options"]
+                sample.output.completion == expected["response"]
+                and sample.choices == expected["options"]
             )
-            assert sample.target == "ABCD"[found["gold"]]
-            assert sample.scores["audit"].as_str() == ("C" if found["correct"] else "I")
-        one = log.read_eval_log_sample(str(path), read.samples[0].id, read.samples[0].epoch)
-        assert one.messages[0].text == own[one.id, one.epoch]["prompt"]
+            assert sample.target == "ABCD"[expected["gold"]]
+            assert sample.scores["audit"].as_str() == ("C" if expected["correct"] else "I")
+        first = log.read_eval_log_sample(str(path), read.samples[0].id, read.samples[0].epoch)
+        assert first.messages[0].text == setting_rows[first.id, first.epoch]["prompt"]
         assert len(log.read_eval_log_sample_summaries(str(path))) == len(read.samples)
         assert read.results.scores[0].metrics["accuracy"].value == pytest.approx(
-            sum(r["correct"] for r in own.values()) / len(own)
+            sum(r["correct"] for r in setting_rows.values()) / len(setting_rows)
         )
-        seen += len(own)
+        seen += len(setting_rows)
     assert seen == len(rows)
 
 

@@ -94,20 +94,20 @@ def log(path: Path, items: list[dict[str, object]]) -> Path:
 
 
 def joined(*logs: tuple[Path, Wanted]) -> Joined:
-    found = Joined()
+    table = Joined()
     for path, wanted in logs:
-        found.add(path.name, read_log(path, wanted).outcomes)
-    return found
+        table.add(path.name, read_log(path, wanted).outcomes)
+    return table
 
 
 def test_our_id_brings_an_item_home(tasks: Path, tmp_path: Path) -> None:
     items = rows(tasks / "out/audit_elementary.jsonl")
-    one = log(tmp_path / "samples_a_2026-11-25T00-00-00.0.jsonl", items)
+    first = log(tmp_path / "samples_a_2026-11-25T00-00-00.0.jsonl", items)
     other = log(tmp_path / "samples_b_2026-11-25T00-00-00.0.jsonl", items[::-1])
     ids = {row["audit_id"] for row in items}
-    found = joined((one, Wanted("m", "exam")), (other, Wanted("n", "exam")))
-    assert set(found.items["exam"]) == ids and [c.lacking for c in counts(found)] == [0, 0]
-    by_text = joined((one, Wanted("m", "exam", key="text")))
+    table = joined((first, Wanted("m", "exam")), (other, Wanted("n", "exam")))
+    assert set(table.items["exam"]) == ids and [c.lacking for c in counts(table)] == [0, 0]
+    by_text = joined((first, Wanted("m", "exam", key="text")))
     assert set(by_text.items["exam"]) == {
         text_key(row["question"], row["choices"]) for row in items
     }  # type: ignore[arg-type]
@@ -121,10 +121,10 @@ def test_an_own_run_joins_by_our_id(tasks: Path, tmp_path: Path) -> None:
     )
     assert import_logs([str(table), "--benchmark", "exam", "-o", str(tmp_path / "run")]) == 0
     path = log(tmp_path / "samples_a_2026-11-25T00-00-00.0.jsonl", items[:7])
-    found = joined(
+    joint = joined(
         (tmp_path / "run", Wanted(key="audit_id")), (path, Wanted("m", "exam", "audit_id"))
     )
-    assert {c.model: c.lacking for c in counts(found)} == {"own": 0, "m": 3}
+    assert {c.model: c.lacking for c in counts(joint)} == {"own": 0, "m": 3}
 
 
 # --- the loops
@@ -139,7 +139,7 @@ def interpreter(name: str, package: str) -> str:
     return python
 
 
-def asked(python: str, words: list[str], folder: Path) -> None:
+def call(python: str, words: list[str], folder: Path) -> None:
     env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / ".hf"), "PYTHONPATH": ""}
     done = subprocess.run(
         [python, *words],
@@ -166,8 +166,8 @@ def test_the_loop_with_lm_eval(tasks: Path, tmp_path: Path) -> None:
         "--output_path",
         str(tmp_path),
     ]
-    asked(python, [*run, "--tasks", "audit_elementary,audit_new"], tasks / "out")
-    asked(python, [*run, "--tasks", "audit_gsm8k"], tasks / "maths")
+    call(python, [*run, "--tasks", "audit_elementary,audit_new"], tasks / "out")
+    call(python, [*run, "--tasks", "audit_gsm8k"], tasks / "maths")
     logs = {
         path.name.split("_2026")[0].split("_20")[0]: path
         for path in tmp_path.rglob("samples_*.jsonl")
@@ -182,12 +182,12 @@ def test_the_loop_with_lm_eval(tasks: Path, tmp_path: Path) -> None:
     for name, stem in (("out", "audit_elementary"), ("out", "audit_new"), ("maths", "audit_gsm8k")):
         items = rows(tasks / name / f"{stem}.jsonl")
         samples = rows(logs[f"samples_{stem}"])
-        found = joined((logs[f"samples_{stem}"], Wanted("mock", "b")))
-        assert set(found.items["b"]) == {row["audit_id"] for row in items}
-        assert {value.text for value in found.items["b"].values()} == {
+        table = joined((logs[f"samples_{stem}"], Wanted("mock", "b")))
+        assert set(table.items["b"]) == {row["audit_id"] for row in items}
+        assert {value.text for value in table.items["b"].values()} == {
             row["question"] for row in items
         }
-        (count,) = counts(found)
+        (count,) = counts(table)
         if stem == "audit_gsm8k":  # the mock replies "lol": no number in it
             assert count.unparsed == len(items)
         else:
@@ -213,8 +213,8 @@ assert all(log.status == "success" for log in logs), [log.error for log in logs]
 
 def test_the_loop_with_inspect(tasks: Path, tmp_path: Path) -> None:
     python = interpreter("AUDIT_TEST_INSPECT", "inspect_ai")
-    asked(python, ["-c", MOCK, str(tmp_path / "letters"), "letters"], tasks / "out")
-    asked(python, ["-c", MOCK, str(tmp_path / "numbers"), "numbers"], tasks / "maths")
+    call(python, ["-c", MOCK, str(tmp_path / "letters"), "letters"], tasks / "out")
+    call(python, ["-c", MOCK, str(tmp_path / "numbers"), "numbers"], tasks / "maths")
     logs = {
         "new" if "new" in path.name else "exam": path
         for path in (tmp_path / "letters").glob("*.eval")
@@ -228,11 +228,11 @@ def test_the_loop_with_inspect(tasks: Path, tmp_path: Path) -> None:
     unparsed = 0
     for name, stem in (("exam", "audit_elementary"), ("new", "audit_new")):
         items = {row["audit_id"]: row for row in rows(tasks / "out" / f"{stem}.jsonl")}
-        found = joined((logs[name], Wanted("mock", "b")))
-        assert set(found.items["b"]) == set(items)
-        for key, (one,) in found.answers["mock", "b"].items():
-            assert one.right in (None, int(items[key]["target"] == "A"))
-            unparsed += one.right is None
+        table = joined((logs[name], Wanted("mock", "b")))
+        assert set(table.items["b"]) == set(items)
+        for key, (epoch,) in table.answers["mock", "b"].items():
+            assert epoch.right in (None, int(items[key]["target"] == "A"))
+            unparsed += epoch.right is None
     assert unparsed == 1  # "hm"
     (numbers,) = (tmp_path / "numbers").glob("*.eval")
     (count,) = counts(joined((numbers, Wanted("mock", "b"))))

@@ -126,8 +126,8 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
 def test_the_lines_run_and_only_a_pass_is_green(
     name: str, word: str, code: int, tmp_path: Path
 ) -> None:
-    found, out, called = run_script(name, tmp_path, word)
-    assert found == code, out
+    exit_code, out, called = run_script(name, tmp_path, word)
+    assert exit_code == code, out
     if name.startswith("rayjob"):
         assert called[0].startswith("-m audit.sweep ")
     else:

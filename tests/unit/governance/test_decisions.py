@@ -67,11 +67,13 @@ def test_each_start_of_a_run_says_who_started_it(tmp_path: Path, monkeypatch: Pa
     assert Manifest.load(tmp_path / "run").run_by == ["carol", ""]
 
 
-@pytest.mark.parametrize(("asked", "code"), [(1, 0), (2, 5), ("two", 1), (0, 1), (True, 1)])
+@pytest.mark.parametrize(("approvals", "code"), [(1, 0), (2, 5), ("two", 1), (0, 1), (True, 1)])
 def test_a_suite_says_how_many_people_are_needed(
-    asked: object, code: int, run_dir: Path, keys: Path, capsys: Capsys
+    approvals: object, code: int, run_dir: Path, keys: Path, capsys: Capsys
 ) -> None:
-    (run_dir / "suite.json").write_text(json.dumps({"governance": {"approvals_required": asked}}))
+    (run_dir / "suite.json").write_text(
+        json.dumps({"governance": {"approvals_required": approvals}})
+    )
     assert decided(run_dir, keys, "alice") == 0
     assert gated(run_dir, keys) == code
     if code == 1:
@@ -256,10 +258,10 @@ def test_who_can_let_what_pass(
         Decided(Kind(k), who, "r", NOW, None if k == "reject" else LATER)
         for who, k in kinds.items()
     ]
-    found = honour(ruling(word), people, run_by, approvals, NOW)
-    assert found.exit_code == code
-    assert (found.decision == "pass") == (code == 0)
-    assert found.overridden == (code == 0 and word != "no_excess_detected")
+    outcome = honour(ruling(word), people, run_by, approvals, NOW)
+    assert outcome.exit_code == code
+    assert (outcome.decision == "pass") == (code == 0)
+    assert outcome.overridden == (code == 0 and word != "no_excess_detected")
     if "reject" not in kinds.values():  # expired: nothing but the verdict is left
         assert (
             honour(ruling(word), people, run_by, approvals, LATER).exit_code
@@ -337,10 +339,10 @@ def test_a_decision_on_a_panel_binds_every_run_of_it(
     assert gate([str(panel), *trusted], NOW) == 5  # who ran one of its runs does not decide alone
     assert decided(panel, keys, "alice") == 0
     assert gate([str(panel), *trusted], NOW) == 0
-    told = json.loads(
+    payload = json.loads(
         base64.b64decode(json.loads((panel / "decisions/0001.dsse.json").read_text())["payload"])
     )
-    assert told["predicate"]["models"] == {"../run": {"m": "abc123"}} and told["predicate"][
+    assert payload["predicate"]["models"] == {"../run": {"m": "abc123"}} and payload["predicate"][
         "run"
     ] == {"../run": "f00"}
     rewrite(run_dir / "manifest.json", lambda plain: plain.update(platform="another"))
@@ -405,8 +407,8 @@ def test_a_folder_of_several_runs_is_told_the_command_that_reports_them(
 ) -> None:
     write_panel(tmp_path / "panel", [run_dir])
     assert report([f"{tmp_path / 'panel'}/"]) == 1
-    assert f"audit report {tmp_path / 'panel'}" in (said := capsys.readouterr().err)
-    assert said.split()[-2:] == [
+    assert f"audit report {tmp_path / 'panel'}" in (message := capsys.readouterr().err)
+    assert message.split()[-2:] == [
         "--out",
         f"{tmp_path / 'panel'}_2",
     ]  # not the folder whose page it would overwrite
@@ -414,7 +416,7 @@ def test_a_folder_of_several_runs_is_told_the_command_that_reports_them(
 
 def test_a_failed_check_that_is_a_reason_is_told_once() -> None:
     failed = (("parse", "Read: 3 of 9."), ("chance", "Right: 1 of 9."))
-    one = CellRuling(
+    cell = CellRuling(
         "sweep",
         "m",
         "b",
@@ -427,6 +429,6 @@ def test_a_failed_check_that_is_a_reason_is_told_once() -> None:
         (),
         failed,
     )
-    ruling = Ruling("r", Decision.NO_DECISION, 5, Decision.NO_DECISION, cells=(one,))
+    ruling = Ruling("r", Decision.NO_DECISION, 5, Decision.NO_DECISION, cells=(cell,))
     for kind in ("junit", "markdown"):
-        assert [FORMATS[kind](ruling).count(told) for told in ("3 of 9", "1 of 9")] == [1, 1]
+        assert [FORMATS[kind](ruling).count(quoted) for quoted in ("3 of 9", "1 of 9")] == [1, 1]

@@ -23,7 +23,7 @@ def verdict(run: Path, **new: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "again", "same"),
+    ("stored", "computed", "same"),
     [
         ({"a": 0.1234}, {"a": 0.12340001}, True),  # the last digits are another library's
         ({"a": 0.1234}, {"a": 0.1244}, False),
@@ -42,15 +42,15 @@ def verdict(run: Path, **new: Any) -> None:
         ({"suite": {"gate": "source"}}, {"suite": {"gate": "ours"}}, False),
     ],
 )
-def test_what_counts_as_another_verdict(stored: Any, again: Any, same: bool) -> None:
-    assert (difference(stored, again) == "") == same == (difference(again, stored) == "")
+def test_what_counts_as_another_verdict(stored: Any, computed: Any, same: bool) -> None:
+    assert (difference(stored, computed) == "") == same == (difference(computed, stored) == "")
 
 
 def test_what_cannot_be_judged_again_is_said_whatever_is_wrong_with_it(run_dir: Path) -> None:
     rewrite(run_dir / "manifest.json", lambda plain: plain.update(stop={"asked": []}))
     stored = read_document(run_dir / "report" / "verdict.json")
-    found, why = recomputed_verdict(run_dir, stored, lambda folder: lambda verdicts: {})
-    assert found is None and why
+    recomputed, why = recomputed_verdict(run_dir, stored, lambda folder: lambda verdicts: {})
+    assert recomputed is None and why
 
 
 def test_a_registered_run_with_other_bytes_is_refused(
@@ -62,7 +62,7 @@ def test_a_registered_run_with_other_bytes_is_refused(
     copies = [
         Path(shutil.copytree(run_dir, tmp_path / name)) for name in ("same", "manifest", "answers")
     ]
-    assert [main([str(one), *place]) for one in (run_dir, *copies)] == [5, 5, 5, 5]
+    assert [main([str(run), *place]) for run in (run_dir, *copies)] == [5, 5, 5, 5]
     verdict(run_dir, verdict="no_excess_detected")
     rewrite(copies[1] / "manifest.json", lambda plain: plain.update(platform="another"))
     rewrite(copies[2] / "manifest.json", lambda plain: plain["shards"][0].update(sha256="0" * 64))

@@ -51,14 +51,14 @@ def mail(monkeypatch: Patch) -> Iterator[Taken]:
     """What gives (to, subject) of what came since its last call, sorted."""
     messages: list[Any] = []
 
-    def taken() -> list[tuple[str, str]]:
-        found = sorted((str(message["to"]), str(message["subject"])) for message in messages)
+    def received() -> list[tuple[str, str]]:
+        pairs = sorted((str(message["to"]), str(message["subject"])) for message in messages)
         messages.clear()
-        return found
+        return pairs
 
     with mail_here(messages) as address:
         monkeypatch.setenv("AUDIT_NOTIFY", address)
-        yield taken
+        yield received
 
 
 @pytest.fixture
@@ -94,11 +94,17 @@ def finished(
     )
     if name == READER:
         clean = {row.question_id: row for row in rows if row.arm == Arm.FORWARD_FULL}
-        told = {key: (row.answer, row.correct, row.response) for key, row in clean.items()}
+        clean_fields = {key: (row.answer, row.correct, row.response) for key, row in clean.items()}
         rows = [
             replace(
                 row,
-                **dict(zip(("answer", "correct", "response"), told[row.question_id], strict=True)),
+                **dict(
+                    zip(
+                        ("answer", "correct", "response"),
+                        clean_fields[row.question_id],
+                        strict=True,
+                    )
+                ),
             )
             if row.arm == Arm.NOISY_REWRITE
             else row
@@ -139,13 +145,13 @@ def test_the_whole_life(
         folder.mkdir()
         (folder / "config.json").write_text(json.dumps({"weights": version}))
         monkeypatch.setenv("HOME", str(tmp_path))
-        path, asked = tmp_path / "suite.json", load_model_config(NAME)
-        asked.path = str(folder)
+        path, model_config = tmp_path / "suite.json", load_model_config(NAME)
+        model_config.path = str(folder)
         reader = readers / "newest"  # one name in the suite, so that its versions can be compared
         shutil.rmtree(reader, ignore_errors=True)
         finished(reader, READER, "sha256:r", {}, {"seed": 42}, gain)
         audits = {"sweep": ["r=1", f"hint_reference={reader}"]}
-        model = {"model_id": NAME, "model_version": resolve_weights(asked).revision}
+        model = {"model_id": NAME, "model_version": resolve_weights(model_config).revision}
         path.write_text(json.dumps({**SUITE, "audits": audits, "model_config": model}))
         answering["gain"] = gain
         words = [
@@ -156,7 +162,7 @@ def test_the_whole_life(
         ]
         return run_dir, suite([str(path), *words])
 
-    def said(
+    def output_of(
         command: Callable[..., int], *words: str, after: timedelta = timedelta(0), code: int = 0
     ) -> str:
         assert command([str(word) for word in words], start + timedelta(minutes=1) + after) == code
@@ -173,7 +179,7 @@ def test_the_whole_life(
             "--expires",
             until,
         ]
-        return said(review, kind, run_dir, *key, *trusted, *place, after=after)
+        return output_of(review, kind, run_dir, *key, *trusted, *place, after=after)
 
     hour, day = timedelta(hours=1), timedelta(days=1)
     checked = [*trusted, *place]  # the suite asks for two
@@ -183,69 +189,74 @@ def test_the_whole_life(
     assert code == 5
     title = f"Audit ends without a decision: {NAME}"
     assert mail() == [("governance@example.org", title), ("team@example.org", title)]
-    said(gate, first, *checked, code=5)
-    assert "1 of 1" in said(review, "list", tmp_path, *trusted, *place)
-    assert f"no decision  {first}" in said(
+    output_of(gate, first, *checked, code=5)
+    assert "1 of 1" in output_of(review, "list", tmp_path, *trusted, *place)
+    assert f"no decision  {first}" in output_of(
         review, "list", *trusted, *place
     )  # the suite, which the registry knows of
-    assert "UNDERPOWERED" in said(review, "show", first, *trusted, *place)
+    assert "UNDERPOWERED" in output_of(review, "show", first, *trusted, *place)
 
     # Two people override; the first alone is not enough, and who ran it does not count alone.
     assert "1 of 2" in decided("override", first, "alice", hour, 20 * day)
-    assert "1 of 2" in said(gate, first, *checked, after=hour, code=5)
+    assert "1 of 2" in output_of(gate, first, *checked, after=hour, code=5)
     decided("override", first, "bob", 2 * hour, 20 * day)
-    said(gate, first, *checked, after=2 * hour)
+    output_of(gate, first, *checked, after=2 * hour)
 
     # The evidence, from which the verdict can be computed again.
     pack, signing = tmp_path / "pack.zip", ["--with-shards", "--key", str(keys / "bob.key")]
-    said(evidence, first, "-o", pack, *signing, *trusted, after=2 * hour)
-    found = said(evidence, "verify", pack, *trusted, after=2 * hour)
-    assert found.count("decided: override by") == 2 and "the pack passes" in found
-    assert "the pack does not pass" in said(evidence, "verify", pack, *trusted, after=21 * day)
-    assert "bob" in found
+    output_of(evidence, first, "-o", pack, *signing, *trusted, after=2 * hour)
+    verified = output_of(evidence, "verify", pack, *trusted, after=2 * hour)
+    assert verified.count("decided: override by") == 2 and "the pack passes" in verified
+    assert "the pack does not pass" in output_of(evidence, "verify", pack, *trusted, after=21 * day)
+    assert "bob" in verified
 
     # The model has a card.
-    said(registry, "card", first, "--out", tmp_path / "card")
+    output_of(registry, "card", first, "--out", tmp_path / "card")
     assert "| underpowered |" in (tmp_path / "card" / "README.md").read_text()
 
     # The second version is worse. The trend says so, and the gate blocks.
     second, code = audited("v2", 0.2)
     title = f"Audit blocks: {NAME}"
     assert code == 3 and mail() == [("governance@example.org", title), ("team@example.org", title)]
-    trend = said(registry, "trends", *place, "--indicator", "excess", after=2 * hour)
+    trend = output_of(registry, "trends", *place, "--indicator", "excess", after=2 * hour)
     assert trend.count("CHANGED") == 1
-    said(gate, second, *checked, after=2 * hour, code=3)
+    output_of(gate, second, *checked, after=2 * hour, code=3)
 
     # An override lets it pass until it expires, and everybody hears of that.
     decided("override", second, "alice", 3 * hour, 10 * day)
     decided("override", second, "bob", 4 * hour, 10 * day)
-    assert "block" in said(gate, second, *checked, after=5 * hour)
-    said(registry, "notify", *trusted, *place, after=5 * day)
-    assert sorted(one for _, one in mail() if "7 days" in one)[1:]  # of both
-    assert "EXPIRED" in said(gate, second, *checked, after=10 * day + hour, code=3)
+    assert "block" in output_of(gate, second, *checked, after=5 * hour)
+    output_of(registry, "notify", *trusted, *place, after=5 * day)
+    assert sorted(subject for _, subject in mail() if "7 days" in subject)[1:]  # of both
+    assert "EXPIRED" in output_of(gate, second, *checked, after=10 * day + hour, code=3)
 
     # Retention: what counts stays; later answers and pages go, figures and hashes and decisions
     # stay.
-    assert "0 of 0 runs past" in said(registry, "expire", "--dry-run", *place, after=29 * day)
+    assert "0 of 0 runs past" in output_of(registry, "expire", "--dry-run", *place, after=29 * day)
     key = key_of(second / "sweep")
-    said(registry, "hold", key, "--reason", "case 7", *place)
-    listed = said(registry, "expire", "--dry-run", *place, after=40 * day)
+    output_of(registry, "hold", key, "--reason", "case 7", *place)
+    listed = output_of(registry, "expire", "--dry-run", *place, after=40 * day)
     assert "1 of 2" in listed and "case 7" in listed
-    said(registry, "release", key, *place)
+    output_of(registry, "release", key, *place)
     token = (
-        said(registry, "expire", "--dry-run", *place, after=40 * day).split("--confirm ")[1].strip()
+        output_of(registry, "expire", "--dry-run", *place, after=40 * day)
+        .split("--confirm ")[1]
+        .strip()
     )
     assert (
-        said(registry, "expire", "--confirm", token, *place, after=40 * day).count("removed") == 2
+        output_of(registry, "expire", "--confirm", token, *place, after=40 * day).count("removed")
+        == 2
     )
     for run_dir in (first, second):
         assert not list(run_dir.glob("**/*.arrow")) and not list(run_dir.glob("**/report"))
         assert (run_dir / "sweep" / "tombstone.json").is_file() and len(
             list(run_dir.glob("decisions/*"))
         ) == 2
-        said(gate, run_dir, *checked, after=40 * day, code=1)
-    assert "CHANGED" in said(registry, "trends", *place, "--indicator", "excess", after=40 * day)
-    said(review, "list", tmp_path, *trusted, *place, after=40 * day, code=1)
+        output_of(gate, run_dir, *checked, after=40 * day, code=1)
+    assert "CHANGED" in output_of(
+        registry, "trends", *place, "--indicator", "excess", after=40 * day
+    )
+    output_of(review, "list", tmp_path, *trusted, *place, after=40 * day, code=1)
 
 
 def test_a_suite_that_breaks_off_is_told_and_does_not_pass(

@@ -52,8 +52,8 @@ def trusted(tmp_path: Path) -> Path:
     folder = tmp_path / "trusted"
     folder.mkdir()
     for name in ("dora", "emil"):
-        told = {"identity": f"{name}@example.org", "issuer": ISSUER}
-        (folder / f"{name}.sigstore.json").write_text(json.dumps(told))
+        identity = {"identity": f"{name}@example.org", "issuer": ISSUER}
+        (folder / f"{name}.sigstore.json").write_text(json.dumps(identity))
     return folder
 
 
@@ -72,22 +72,22 @@ def override(run_dir: Path, trusted: Path, name: str) -> int:
 def test_the_gate_honours_a_decision_through_sigstore_like_a_key(
     run_dir: Path, trusted: Path, keys: Path, as_who: Callable[[str], None], capsys: Capsys
 ) -> None:
-    asked = [str(run_dir), "--keys", str(trusted), "--approvals", "2"]
+    words = [str(run_dir), "--keys", str(trusted), "--approvals", "2"]
     as_who("dora@example.org")
     assert override(run_dir, trusted, "dora") == 0, capsys.readouterr().err
-    assert gate(asked, NOW) == 5  # one of two
+    assert gate(words, NOW) == 5  # one of two
     assert override(run_dir, trusted, "emil") == 1  # dora's session does not sign for emil
     assert len([*(run_dir / "decisions").iterdir()]) == 1
     (trusted / "alice.pub").write_bytes((keys / "alice.pub").read_bytes())
     assert (
         decided(run_dir, keys, "alice", "--keys", str(trusted)) == 0
     )  # keys and identities in one chain
-    assert gate(asked, NOW) == 0 and "dora" in capsys.readouterr().out
-    assert gate(asked, datetime(2027, 1, 2, tzinfo=UTC)) == 5  # it expires like any
+    assert gate(words, NOW) == 0 and "dora" in capsys.readouterr().out
+    assert gate(words, datetime(2027, 1, 2, tzinfo=UTC)) == 5  # it expires like any
     (trusted / "dora.sigstore.json").write_text(
         json.dumps({"identity": "dora@example.org", "issuer": "https://x"})
     )
-    assert gate(asked, NOW) == 1 and "0001.dsse.json" in capsys.readouterr().err
+    assert gate(words, NOW) == 1 and "0001.dsse.json" in capsys.readouterr().err
 
 
 def test_a_pack_is_vouched_for_by_an_identity(
@@ -102,8 +102,8 @@ def test_a_pack_is_vouched_for_by_an_identity(
 
 def leaves(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if isinstance(value, dict | list):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(one, (*at, key))
+        for key, member in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(member, (*at, key))
     else:
         yield at
 
@@ -176,10 +176,10 @@ def test_without_the_library_nothing_is_signed_or_believed(
 
 
 @pytest.mark.parametrize(
-    "told", ['{"identity": "a@b.c"}', '{"identity": "a@b.c", "issuer": ""}', "[]", "x"]
+    "text", ['{"identity": "a@b.c"}', '{"identity": "a@b.c", "issuer": ""}', "[]", "x"]
 )
-def test_an_identity_needs_its_issuer(told: str, tmp_path: Path) -> None:
-    (tmp_path / "a.sigstore.json").write_text(told)
+def test_an_identity_needs_its_issuer(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.sigstore.json").write_text(text)
     with pytest.raises(ConfigError, match="names no sigstore identity"):
         load_identity(tmp_path / "a.sigstore.json")
 
@@ -188,14 +188,14 @@ def test_the_public_instance_signs_and_verifies(tmp_path: Path, monkeypatch: Pat
     """For real, in a CI job that has an identity: AUDIT_TEST_SIGSTORE='{"identity": ..., "issuer":
     ...}' names it."""
     pytest.importorskip("sigstore", reason=NEEDS)
-    told = os.environ.get("AUDIT_TEST_SIGSTORE")
-    if not told:
+    identity = os.environ.get("AUDIT_TEST_SIGSTORE")
+    if not identity:
         pytest.skip(
             "AUDIT_TEST_SIGSTORE names no identity: nothing is signed with the public sigstore"
         )
     monkeypatch.delenv(TRUST_VARIABLE, raising=False)
     path = tmp_path / "me.sigstore.json"
-    path.write_text(told)
+    path.write_text(identity)
     stated = statement("urn:x", {"a": "0" * 64}, {})
     assert unseal(seal(stated, load_signer(path)), load_trusted(tmp_path), "urn:x", "it") == (
         stated,

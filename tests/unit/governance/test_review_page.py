@@ -20,12 +20,12 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'>\x1b[2J\u202
 
 
 def client(folder: Path, keys: Path, *, logged_in: bool = True) -> TestClient:
-    found = TestClient(
+    browser = TestClient(
         create_app(reviewing(folder, keys, AT)), base_url=f"http://{AT}", follow_redirects=False
     )
     if logged_in:
-        assert found.get(f"/login?token={TOKEN}").status_code == 303
-    return found
+        assert browser.get(f"/login?token={TOKEN}").status_code == 303
+    return browser
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def page(run_dir: Path, keys: Path) -> TestClient:
 @pytest.fixture
 def address(page: TestClient) -> str:
     """Of the one run of the queue."""
-    (found,) = set(re.findall(r'href="(/home/run/[0-9a-f]{20})"', page.get("/home/").text))
-    return found
+    (link,) = set(re.findall(r'href="(/home/run/[0-9a-f]{20})"', page.get("/home/").text))
+    return link
 
 
 def form(page: TestClient, address: str, **changes: str) -> dict[str, str]:
@@ -112,8 +112,8 @@ def test_reports_are_by_number_and_none_is_elsewhere(
 def test_texts_are_escaped_and_reports_have_no_origin(
     run_dir: Path, page: TestClient, address: str
 ) -> None:
-    told = {"headline": HOSTILE, "reasons": [HOSTILE]}
-    rewrite(run_dir / "report" / "verdict.json", lambda plain: plain["cells"][0].update(told))
+    fields = {"headline": HOSTILE, "reasons": [HOSTILE]}
+    rewrite(run_dir / "report" / "verdict.json", lambda plain: plain["cells"][0].update(fields))
     assert post(page, address, form(page, address, reason=HOSTILE)) == 303
     for at in ("/home/", address):
         answer = page.get(at)
@@ -143,11 +143,11 @@ def test_a_suite_shows_the_page_of_each_run(run_dir: Path, keys: Path, tmp_path:
     panel = tmp_path / "panel"
     shutil.copytree(run_dir / "report", panel / "report")
     write_panel(panel, [run_dir])
-    found = client(tmp_path, keys)
-    (address,) = set(re.findall(r'href="(/home/run/[0-9a-f]{20})"', found.get("/home/").text))
-    assert [found.get(f"{address}/report/{k}").status_code for k in range(3)] == [200, 200, 404]
+    browser = client(tmp_path, keys)
+    (address,) = set(re.findall(r'href="(/home/run/[0-9a-f]{20})"', browser.get("/home/").text))
+    assert [browser.get(f"{address}/report/{k}").status_code for k in range(3)] == [200, 200, 404]
     assert (
-        post(found, address, form(found, address)) == 303
+        post(browser, address, form(browser, address)) == 303
         and (panel / "decisions" / "0001.dsse.json").is_file()
     )
 
@@ -165,6 +165,6 @@ def test_who_cannot_decide_starts_no_page(
         ([str(run_dir.parent), *trusted, "--key", str(tmp_path / "nokey")], "cannot be read"),
     ):
         assert review(["serve", *words]) == 1 and says in capsys.readouterr().err
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
         words = [str(run_dir.parent), *trusted, "--key", str(keys / "alice.key")]
-        assert review(["serve", *words, "--port", str(taken.getsockname()[1])]) == 1
+        assert review(["serve", *words, "--port", str(busy.getsockname()[1])]) == 1

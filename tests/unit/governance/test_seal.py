@@ -49,8 +49,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, keys: Path) -> Path:
     """A folder with the seal of DESIGN, by alice, and `begun`, the same with the run that it is of.
     To be read only."""
     place = tmp_path_factory.mktemp("made")
-    there = planned(configured("sweep", [*DESIGN, f"run_dir={place / 'sealed'}"]))
-    write_seal(there, None, load_signer(keys / "alice.key"), BEFORE)
+    design = planned(configured("sweep", [*DESIGN, f"run_dir={place / 'sealed'}"]))
+    write_seal(design, None, load_signer(keys / "alice.key"), BEFORE)
     shutil.copytree(place / "sealed", place / "begun")
     begun(place / "begun", DESIGN)
     return place
@@ -68,7 +68,7 @@ def started(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made / "begun", tmp_path / "sealed"))
 
 
-def held(run: Path, manifest: Manifest, keys: Path) -> Any:
+def seal_of(run: Path, manifest: Manifest, keys: Path) -> Any:
     return checked(
         (run / SEAL).read_bytes(), manifest, load_trusted(keys / "trusted"), "it", inside=True
     )
@@ -79,17 +79,24 @@ def test_a_run_as_sealed_has_no_deviation_and_the_seal_says_what_it_detects(
 ) -> None:
     manifest = Manifest.load(started)
     assert manifest.seal == file_sha256(started / SEAL)
-    found = held(started, manifest, keys)
-    assert (found.signer, found.changed, found.sealed) == ("alice", (), "2026-10-01T00:00:00+00:00")
+    verified = seal_of(started, manifest, keys)
+    assert (verified.signer, verified.changed, verified.sealed) == (
+        "alice",
+        (),
+        "2026-10-01T00:00:00+00:00",
+    )
     assert (
-        found.detects[0]["questions_needed"],
-        round(found.detects[0]["minimum_detectable_gain"], 3),
+        verified.detects[0]["questions_needed"],
+        round(verified.detects[0]["minimum_detectable_gain"], 3),
     ) == (789, 0.218)
 
 
 def test_each_changed_field_is_named_with_both_values(sealed: Path, keys: Path) -> None:
     manifest = begun(sealed, ["model=scripted", "n=30", "r=1..2", "seed=7"], alpha=0.1)
-    changed = {one.field: (one.sealed, one.run) for one in held(sealed, manifest, keys).changed}
+    changed = {
+        change.field: (change.sealed, change.run)
+        for change in seal_of(sealed, manifest, keys).changed
+    }
     questions = changed.pop("questions.elementary.ids_sha256")
     assert questions[0] != questions[1]
     assert changed == {
@@ -109,20 +116,20 @@ def test_a_model_that_was_dropped_is_one_deviation(tmp_path: Path, keys: Path) -
     ]
     two += ["model.openai_compatible.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]"]
     write_seal(planned(configured("sweep", two)), None, load_signer(keys / "alice.key"), BEFORE)
-    found = held(tmp_path / "run", begun(tmp_path / "run", DESIGN), keys)
-    assert [one.field for one in found.changed] == [
+    verified = seal_of(tmp_path / "run", begun(tmp_path / "run", DESIGN), keys)
+    assert [change.field for change in verified.changed] == [
         "prompts.openai_compatible",
         "weights.openai_compatible",
     ]
 
 
-def again(who: str, when: datetime) -> Callable[[Path, Path], object]:
+def resealed(who: str, when: datetime) -> Callable[[Path, Path], object]:
     """The same design, sealed by somebody else or at another time."""
 
     def spoil(run: Path, keys: Path) -> None:
         (run / SEAL).unlink()
-        there = planned(configured("sweep", [*DESIGN, f"run_dir={run.parent / 'elsewhere'}"]))
-        write_seal(there, run / SEAL, load_signer(keys / f"{who}.key"), when)
+        design = planned(configured("sweep", [*DESIGN, f"run_dir={run.parent / 'elsewhere'}"]))
+        write_seal(design, run / SEAL, load_signer(keys / f"{who}.key"), when)
 
     return spoil
 
@@ -136,9 +143,9 @@ def edited(run: Path, keys: Path) -> None:
 HOSTILE: dict[str, tuple[Callable[[Path, Path], object] | dict[str, Any], str]] = {
     "edited": (edited, "seal_edited"),
     "no JSON": (lambda run, keys: (run / SEAL).write_bytes(b"[" * 5000), "seal_edited"),
-    "without a zone": (again("alice", datetime(2026, 10, 1)), "seal_edited"),
-    "by mallory": (again("mallory", BEFORE), "seal_key_unknown"),
-    "later": (again("alice", datetime(2100, 1, 1, tzinfo=UTC)), "seal_after_start"),
+    "without a zone": (resealed("alice", datetime(2026, 10, 1)), "seal_edited"),
+    "by mallory": (resealed("mallory", BEFORE), "seal_key_unknown"),
+    "later": (resealed("alice", datetime(2100, 1, 1, tzinfo=UTC)), "seal_after_start"),
     "put there afterwards": ({"seal": ""}, "seal_after_start"),
     "of other bytes": ({"seal": "0" * 64}, "seal_replaced"),
     "of memory": ({"audit": "memory"}, "seal_of_another_design"),
@@ -153,7 +160,7 @@ def test_what_does_not_hold_has_a_code(name: str, started: Path, keys: Path) -> 
         spoil(started, keys)
         spoil = {"seal": file_sha256(started / SEAL)}
     with pytest.raises(SignatureError) as refused:
-        held(started, replace(manifest, **spoil), keys)
+        seal_of(started, replace(manifest, **spoil), keys)
     assert str(refused.value).split(":")[0] == code
 
 
@@ -207,7 +214,9 @@ def run_sealed(run_dir: Path, keys: Path) -> Path:
 def test_gate_and_pack_show_deviations(run_sealed: Path, keys: Path, capsys: Capsys) -> None:
     assert gated(run_sealed, keys, "--format", "json") == 5
     (shown,) = json.loads(capsys.readouterr().out)["seals"]
-    ((field, run, sealed),) = [one.values() for one in shown["changed"]]  # its keys are sorted
+    ((field, run, sealed),) = [
+        change.values() for change in shown["changed"]
+    ]  # its keys are sorted
     assert (field.split(".")[-1], sealed, run, shown["signer"]) == ("n", 40, 12, "alice")
     for kind in ("text", "junit", "github", "markdown"):
         assert gated(run_sealed, keys, "--format", kind) == 5
@@ -257,28 +266,28 @@ def test_the_gate_counts_earlier_runs_of_the_design(
 ) -> None:
     """Beside it and in the registry, each once; a later one, another model and another audit are no
     tries."""
-    own = Manifest.load(run_dir)
-    ((benchmark, facts),) = own.benchmark.items()
+    manifest = Manifest.load(run_dir)
+    ((benchmark, facts),) = manifest.benchmark.items()
     others = {
         "again": {},
         "other_draw": {  # of validity, whose edits are drawn with the questions
             "benchmark": {benchmark: {**facts, "ids_sha256": "0" * 64}},
-            "config": {**own.config, "edits_sha256": "1" * 64},
+            "config": {**manifest.config, "edits_sha256": "1" * 64},
         },
         "other_prompt": {"prompt_hashes": {"m": "1" * 64}},
         "later": {"started": "2026-11-30T08:00:00+00:00"},
         "other_model": {"models": {"m": {"revision": "def"}}},
         "other_audit": {"audit": "memory"},
-        "other_judged": {"models": {**own.models, "x": {}}, "analysis": {"judged": ["x"]}},
+        "other_judged": {"models": {**manifest.models, "x": {}}, "analysis": {"judged": ["x"]}},
         "among_judged": {
-            "models": {**own.models, "x": {}},
-            "analysis": {"judged": [*own.models]},
+            "models": {**manifest.models, "x": {}},
+            "analysis": {"judged": [*manifest.models]},
             "started": "2026-10-02T08:00:00+00:00",
         },
     }
     for name, change in others.items():
         run = Path(shutil.copytree(run_dir, tmp_path / name))
-        replace(own, **{"started": "2026-10-01T08:00:00+00:00", **change}).save(run)
+        replace(manifest, **{"started": "2026-10-01T08:00:00+00:00", **change}).save(run)
     (tmp_path / "other_prompt" / "report" / "verdict.json").unlink()
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "manifest.json").write_text(
@@ -289,7 +298,9 @@ def test_the_gate_counts_earlier_runs_of_the_design(
     capsys.readouterr()
     assert gated(run_dir, keys, "--format", "json") == 5
     tries = json.loads(capsys.readouterr().out)["tries"]
-    assert {(Path(one["run"]).name, one["decision"], *one["differs"]) for one in tries} == {
+    assert {
+        (Path(attempt["run"]).name, attempt["decision"], *attempt["differs"]) for attempt in tries
+    } == {
         ("again", "no decision"),
         ("among_judged", "no decision"),
         ("other_draw", "no decision", "questions"),
@@ -302,6 +313,6 @@ def test_the_gate_counts_earlier_runs_of_the_design(
     assert len(tried.tries(run_dir, place)) == 4  # one run, twice on the disk
     for name in ("again", "among_judged", "backup"):
         shutil.rmtree(tmp_path / name)
-    assert [Path(one.run).name for one in tried.tries(run_dir, place) if not one.differs] == [
-        "again"
-    ]
+    assert [
+        Path(attempt.run).name for attempt in tried.tries(run_dir, place) if not attempt.differs
+    ] == ["again"]

@@ -101,7 +101,7 @@ TEXT: dict[str, Write] = {
     "text boxed": lambda i, o: f"\\boxed{{{o[i]}}}",
     "text sentence": lambda i, o: f"The answer is {o[i]} because it must be.",
     "text plain": lambda i, o: o[i].translate(str.maketrans("éüñ", "eun")),
-    "text look-alike": lambda i, o: "".join(ALIKE.get(one, one) for one in o[i]),
+    "text look-alike": lambda i, o: "".join(ALIKE.get(letter, letter) for letter in o[i]),
 }
 TRUTH: dict[str, Write] = {
     "truth lower": lambda i, o: o[i].lower(),
@@ -293,19 +293,19 @@ KINDS_OF_LOG = (
 def logs(draw: st.DrawFn) -> Log:
     """Draw a right log in some dress."""
     rng = Random(draw(st.integers(0, 1 << 30)))
-    what = draw(st.sampled_from(KINDS_OF_LOG))
+    kind = draw(st.sampled_from(KINDS_OF_LOG))
     n = draw(st.integers(12, 60))
     missing, ability = (
         draw(st.sampled_from((0, 0, 0.1, 0.4))),
         draw(st.sampled_from((0.0, 0.3, 0.7, 1.0))),
     )
-    note: dict[str, Any] = {"what": what}
+    note: dict[str, Any] = {"what": kind}
     make = {"number": _numbers, "words": _words, "labels": _labels, "yes or no": _yes_no}.get(
-        what, _choices
+        kind, _choices
     )
     rows, right, wanted = make(draw, rng, n, ability, missing, note)
-    if what.startswith("correct"):
-        rows, right = _scored(draw, rng, rows, right, "answer" in what, note)
+    if kind.startswith("correct"):
+        rows, right = _scored(draw, rng, rows, right, "answer" in kind, note)
     return _shaped(draw, rng, rows, right, wanted, note)
 
 
@@ -325,9 +325,9 @@ def _forms(draw: st.DrawFn, known: tuple[str, ...], *, plain: bool = False) -> t
     plain words."""
     first = draw(st.sampled_from(known))
     like = [
-        one
-        for one in known
-        if AS.get(one) == AS.get(first) or (plain and "from" not in AS[one] + AS[first])
+        form
+        for form in known
+        if AS.get(form) == AS.get(first) or (plain and "from" not in AS[form] + AS[first])
     ]
     most = draw(st.sampled_from((1, 1, 1, 2, 3)))
     return (first, *draw(st.lists(st.sampled_from(like), min_size=most - 1, max_size=most - 1)))
@@ -361,7 +361,7 @@ def _choices(
         here = max(2, k - rng.randrange(2)) if vary else k
         options = same[:here] if fixed else _option_texts(rng, texts, here)
         key = i % here if i < k else rng.randrange(here)  # the keys name every option
-        answer = key if good else rng.choice([one for one in range(here) if one != key])
+        answer = key if good else rng.choice([other for other in range(here) if other != key])
         cell = FORMS[rng.choice(answer_forms)](answer, options)
         if good is None:
             cell = _blank(rng, blanks)
@@ -396,7 +396,7 @@ def _choices(
 def _option_texts(rng: Random, texts: str, k: int) -> tuple[str, ...]:
     pools = {
         "words": POOL,
-        "plain": tuple(one for one in POOL if len(one) > 3 and one[0].isalpha()),
+        "plain": tuple(word for word in POOL if len(word) > 3 and word[0].isalpha()),
         "from 0": tuple(map(str, range(k))),
         "from 1": tuple(str(i + 1) for i in range(k)),
         "other numbers": tuple(str(i * 3 + 1) for i in range(2 * k)),
@@ -498,7 +498,7 @@ def _labels(
 def _words(
     draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]
 ) -> Made:
-    pool = tuple(f"{one} {i}" if i > 20 else one for i, one in enumerate(POOL * 4))
+    pool = tuple(f"{word} {i}" if i > 20 else word for i, word in enumerate(POOL * 4))
     return _worded(draw, rng, (n, ability, missing), tuple(dict.fromkeys(pool)), note)
 
 
@@ -544,15 +544,15 @@ def _scored(
     wrong."""
     form = draw(st.sampled_from(tuple(CORRECT)))
     note["correct"] = form
-    found = []
+    scored_rows = []
     for row in rows:
         good = right[row["item"]]
         cell = CORRECT[form][0 if good else 1] if good is not None or beside else _blank(rng, NONE)
-        kept = {k: v for k, v in row.items() if k not in ("answer", "gold")}
+        cells = {k: v for k, v in row.items() if k not in ("answer", "gold")}
         if beside:
-            kept["answer"] = rng.choice(NONE) if good is None else "some answer"
-        found.append(kept | {"correct": cell})
-    return found, right
+            cells["answer"] = rng.choice(NONE) if good is None else "some answer"
+        scored_rows.append(cells | {"correct": cell})
+    return scored_rows, right
 
 
 _NAMES = {
@@ -613,15 +613,17 @@ def misread(log: Log, folder: Path) -> tuple[str, dict[str, tuple[Any, Any]]]:
     are)."""
     path = log.write(folder)
     try:
-        found = {outcome.sample: outcome.right for outcome in read_log(path, log.wanted).outcomes}
+        outcomes = {
+            outcome.sample: outcome.right for outcome in read_log(path, log.wanted).outcomes
+        }
     except AuditError:
         return "refused", {}
     wrong = {
-        item: (good, found.get(item, "missing"))
+        item: (good, outcomes.get(item, "missing"))
         for item, good in log.right.items()
-        if item not in found or (found[item] is not None and found[item] != good)
+        if item not in outcomes or (outcomes[item] is not None and outcomes[item] != good)
     }
-    unread = sum(value is None for value in found.values()) > sum(
+    unread = sum(value is None for value in outcomes.values()) > sum(
         value is None for value in log.right.values()
     )
     return "read, some unparsed" if unread else "read", wrong
@@ -634,8 +636,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--stop-after", type=int, default=10, help="kinds of misread logs")
-    asked = parser.parse_args()
-    ends, seen = time.monotonic() + 60 * asked.minutes, Counter[str]()
+    arguments = parser.parse_args()
+    ends, seen = time.monotonic() + 60 * arguments.minutes, Counter[str]()
     failures: dict[str, Log] = {}
 
     @settings(
@@ -653,13 +655,13 @@ def main() -> int:
         if wrong:
             note = log.how["note"]
             forms = [
-                sorted({AS.get(one, one) for one in note.get(name, ())})
+                sorted({AS.get(form, form) for form in note.get(name, ())})
                 for name in ("answers", "keys")
             ]
             kind = str(
                 (note["what"], note.get("options"), forms, note.get("correct"), note.get("size"))
             )
-            if kind not in failures and len(failures) < asked.stop_after:
+            if kind not in failures and len(failures) < arguments.stop_after:
                 failures[kind] = log
                 print(
                     f"MISREAD {note} {log.kind} {log.wanted} {dict(list(wrong.items())[:3])}",
@@ -674,7 +676,7 @@ def main() -> int:
                     ][:2],
                 )
 
-    while time.monotonic() < ends and len(failures) < asked.stop_after:
+    while time.monotonic() < ends and len(failures) < arguments.stop_after:
         draw()
         print(f"{sum(seen.values()):,} logs: {dict(seen)}", flush=True)
     return bool(failures)

@@ -43,13 +43,15 @@ def alike(tmp_path: Path, held_out: Sequence[dict[str, Any]]) -> dict[str, tuple
     other set."""
     joined = Joined()
     for model, how in zip(MODELS, held_out, strict=False):
-        for name, items, told in (("exam", 400, {}), ("new", 200, how)):
+        for name, items, settings in (("exam", 400, {}), ("new", 200, how)):
             log = read_json(
-                inspect_log(tmp_path / f"{model}_{name}.json", name, items, **told),
+                inspect_log(tmp_path / f"{model}_{name}.json", name, items, **settings),
                 Wanted(model, name),
             )
             joined.add(f"{model}_{name}", log.outcomes, log.unfinished, log.sampling)
-    return {one.name: (one.passed, one.detail) for one in check_logs(joined, ["exam", "new"], 0)}
+    return {
+        check.name: (check.passed, check.detail) for check in check_logs(joined, ["exam", "new"], 0)
+    }
 
 
 @pytest.mark.parametrize(
@@ -73,8 +75,8 @@ def alike(tmp_path: Path, held_out: Sequence[dict[str, Any]]) -> dict[str, tuple
 def test_sets_that_were_asked_otherwise_are_refused(
     held_out: list, passed: bool, tmp_path: Path
 ) -> None:
-    found, detail = alike(tmp_path, held_out)["asked_alike"]
-    assert found is passed
+    result, detail = alike(tmp_path, held_out)["asked_alike"]
+    assert result is passed
     if not passed:
         assert "judged" in detail and ("8.0%" in detail or "temperature 0.7 on new" in detail)
 
@@ -96,7 +98,7 @@ def test_real_logs_tell_how_they_were_sampled(shared_data: Path) -> None:
     and none differs."""
     logs = shared_data / "eval_logs"
     of_lm_eval = sorted((logs / "lm_eval").glob("samples_math*full*.jsonl"))
-    assert of_lm_eval and {read_lm_eval(one, Wanted()).sampling for one in of_lm_eval} == {
+    assert of_lm_eval and {read_lm_eval(path, Wanted()).sampling for path in of_lm_eval} == {
         "temperature 0"
     }
     folders = [path.parent for path in sorted((logs / "helm").rglob("run_spec.json"))]

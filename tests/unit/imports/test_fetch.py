@@ -26,11 +26,11 @@ RIGHT, RECIPE = answers_sha256(KEPT), RECIPES["gsm8k_zeroeval"]
 @pytest.fixture
 def served(monkeypatch: Patch) -> Iterator[tuple[str, list[str]]]:
     """(address, paths asked for). The model's name says how its file is answered."""
-    asked: list[str] = []
+    requested: list[str] = []
 
     class Handler(Quiet):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            requested.append(self.path)
             how = self.path.rsplit("/", 1)[1].removesuffix(".json")
             body = json.dumps(RECORDS[: 2 if how == "fewer" else 3]).encode()
             to = {"Location": "/result_dirs/gsm/right.json"} if how == "moved" else {}
@@ -40,14 +40,14 @@ def served(monkeypatch: Patch) -> Iterator[tuple[str, list[str]]]:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with http_here(Handler) as address:
-        yield f"{address}/", asked
+        yield f"{address}/", requested
 
 
 def test_a_file_is_taken_once_and_read(served: tuple[str, list[str]], tmp_path: Path) -> None:
-    url, asked = served
+    url, requested = served
     for _ in range(2):
         assert answers_of(RECIPE, "right", RIGHT, url, tmp_path) == KEPT
-    assert asked == ["/result_dirs/gsm/right.json"]
+    assert requested == ["/result_dirs/gsm/right.json"]
     assert (
         answers_of(RECIPE, "right", RIGHT, str(tmp_path), tmp_path / "other") == KEPT
     )  # the same from a folder
@@ -84,9 +84,9 @@ def test_answers_in_a_zip(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model_outputs_m_5shots.zip", "w") as archive:
         archive.writestr("m.json", json.dumps([record]))
         archive.writestr("__MACOSX/m.json", "no json")
-    kept = [{"item": "7", "gold": "B", "options": 3, "answer": None}]
+    rows = [{"item": "7", "gold": "B", "options": 3, "answer": None}]
     assert (
-        answers_of(RECIPES["mmlu_pro"], "m", answers_sha256(kept), str(tmp_path), tmp_path) == kept
+        answers_of(RECIPES["mmlu_pro"], "m", answers_sha256(rows), str(tmp_path), tmp_path) == rows
     )
 
 
@@ -116,10 +116,10 @@ def test_gsm8k_becomes_a_set_of_its_44_models(
         (copy / path.name).write_bytes(path.read_bytes())
     words = ["fetch", "gsm8k_zeroeval", "--from", str(copy)]
     spoilt = copy / "Athene-70B.json"  # which is read first
-    kept = spoilt.read_text()
-    spoilt.write_text(kept.replace("# 18", "# 19", 1))
+    text = spoilt.read_text()
+    spoilt.write_text(text.replace("# 18", "# 19", 1))
     assert references(words) == 1 and known_sets() == [] and len(whole) == 3
-    spoilt.write_text(kept)
+    spoilt.write_text(text)
     assert references(words) == 0
     by_name = {model.name: model for model in load_set("gsm8k_zeroeval").models}
     assert len(by_name) == 44

@@ -38,23 +38,23 @@ def accuracy(path: Path, **wanted: Any) -> tuple[str, str, int, float, int]:
     """(model, benchmark, items, accuracy, unparsed) of a log of one model and benchmark."""
     joined = Joined()
     joined.add(path.name, read_log(path, Wanted(**wanted)).outcomes)
-    (one,) = counts(joined)
-    return one.model, one.benchmark, one.items, one.accuracy, one.unparsed
+    (count,) = counts(joined)
+    return count.model, count.benchmark, count.items, count.accuracy, count.unparsed
 
 
-def write(path: Path, found: Any, *lines: Any) -> Path:
+def write(path: Path, first: Any, *lines: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(json.dumps(one) for one in (found, *lines)))
+    path.write_text("\n".join(json.dumps(line) for line in (first, *lines)))
     return path
 
 
 def proposed(error: Exception) -> dict[str, Any]:
     """The arguments that a refusal proposes."""
     words = shlex.split(str(error).rpartition("such as --map ")[2])
-    found: dict[str, Any] = {
-        "columns": dict(pair_of("--map", one, "") for one in words[0].split(","))
+    arguments: dict[str, Any] = {
+        "columns": dict(pair_of("--map", pair, "") for pair in words[0].split(","))
     }
-    return found | ({"model": "m"} if "--model" in words else {})
+    return arguments | ({"model": "m"} if "--model" in words else {})
 
 
 # --- the samples: (folder and file, what is asked for, the score that is named, what is read),
@@ -170,7 +170,7 @@ def test_lighteval_names_a_model_by_its_folder_and_asks_which_score(tmp_path: Pa
         outcomes(path)
     assert accuracy(path, metric="acc_norm")[:3] == ("meta/llama", "t|0", 3)
     read = outcomes(path, metric="acc")
-    assert [(one.right, one.options, one.gold) for one in read] == [
+    assert [(outcome.right, outcome.options, outcome.gold) for outcome in read] == [
         (1, ("cat", "dog"), 0),
         (1, ("cat", "dog"), 1),
         (0, ("cat", "dog"), 0),
@@ -180,7 +180,7 @@ def test_lighteval_names_a_model_by_its_folder_and_asks_which_score(tmp_path: Pa
 def test_choices_of_lighteval_that_are_all_gold_are_answers_and_no_options(tmp_path: Path) -> None:
     rows = [doc(0, ["18"], [0], em=1.0), doc(1, ["two", "2"], [0, 1], em=0.0)]
     read = outcomes(details(tmp_path / "d.parquet", rows), model="m")
-    assert [(one.options, one.gold) for one in read] == [((), None), ((), None)]
+    assert [(outcome.options, outcome.gold) for outcome in read] == [((), None), ((), None)]
 
 
 def test_several_golds_of_lighteval_are_refused(tmp_path: Path) -> None:
@@ -201,7 +201,9 @@ def test_flat_details_of_older_lighteval_are_read(tmp_path: Path) -> None:
     read = outcomes(
         details(tmp_path / "details_harness|arc|25_2023-09-03T10-57-04.2.parquet", rows), model="m"
     )
-    assert [(one.benchmark, one.right, one.answer, one.gold) for one in read] == [
+    assert [
+        (outcome.benchmark, outcome.right, outcome.answer, outcome.gold) for outcome in read
+    ] == [
         ("harness|arc|25", 0, "B", 1),
         ("harness|arc|25", 1, "B", 1),
     ]
@@ -215,7 +217,7 @@ def test_details_of_opencompass_are_a_list_with_replicas_too(tmp_path: Path) -> 
     each = [
         {"example_abbr": f"math_{k}", "pred": ["1", "2"], "answer": ["1", "1"]} for k in range(2)
     ]
-    each = [one | {"correct": [True, k == 0]} for k, one in enumerate(each)]
+    each = [row | {"correct": [True, k == 0]} for k, row in enumerate(each)]
     path = write(tmp_path / "results/qwen/math.json", {"accuracy": 75.0, "details": each})
     assert [
         (outcome.model, outcome.benchmark, outcome.sample, outcome.right, outcome.of)
@@ -229,24 +231,28 @@ def test_details_of_opencompass_are_a_list_with_replicas_too(tmp_path: Path) -> 
 
 
 def test_details_of_opencompass_without_a_score_are_refused(tmp_path: Path) -> None:
-    found = {
+    results = {
         "accuracy": 100.0,
         "details": {"type": "GEN", "0": {"predictions": "A", "references": "A"}},
     }
     with pytest.raises(DataError, match="predictions/"):
-        outcomes(write(tmp_path / "results/qwen/arc.json", found))
+        outcomes(write(tmp_path / "results/qwen/arc.json", results))
     with pytest.raises(NoOutcomesError, match="dump-eval-details"):
         outcomes(write(tmp_path / "results/qwen/arc.json", {"accuracy": 100.0}))
 
 
 def test_predictions_are_compared_as_a_table_of_replies_is(tmp_path: Path) -> None:
-    said = [("It is 2.", "#### 2"), ("So 1,000", "1000"), ("no idea", "7")]
-    found = {
-        str(k): {"origin_prompt": f"Q{k}", "prediction": one, "gold": gold}
-        for k, (one, gold) in enumerate(said)
+    replies = [("It is 2.", "#### 2"), ("So 1,000", "1000"), ("no idea", "7")]
+    predictions = {
+        str(k): {"origin_prompt": f"Q{k}", "prediction": reply, "gold": gold}
+        for k, (reply, gold) in enumerate(replies)
     }
-    read = outcomes(write(tmp_path / "predictions/qwen/gsm8k.json", found))
-    assert [(one.model, one.right) for one in read] == [("qwen", 1), ("qwen", 1), ("qwen", None)]
+    read = outcomes(write(tmp_path / "predictions/qwen/gsm8k.json", predictions))
+    assert [(outcome.model, outcome.right) for outcome in read] == [
+        ("qwen", 1),
+        ("qwen", 1),
+        ("qwen", None),
+    ]
 
 
 def ppl(answers: str, keys: str, labels: str = "ABCD") -> dict[str, Any]:
@@ -264,10 +270,10 @@ def ppl(answers: str, keys: str, labels: str = "ABCD") -> dict[str, Any]:
 
 def test_predictions_by_likelihood_have_their_labels_as_options(tmp_path: Path) -> None:
     read = outcomes(write(tmp_path / "predictions/qwen/arc.json", ppl("ABCD" * 10, "ABCA" * 10)))
-    assert {one.options for one in read} == {tuple("ABCD")} and {one.benchmark for one in read} == {
-        "arc"
-    }
-    assert [one.right for one in read] == [1, 1, 1, 0] * 10
+    assert {outcome.options for outcome in read} == {tuple("ABCD")} and {
+        outcome.benchmark for outcome in read
+    } == {"arc"}
+    assert [outcome.right for outcome in read] == [1, 1, 1, 0] * 10
     chosen = {
         str(k): {
             "testing input": "yes",
@@ -280,7 +286,9 @@ def test_predictions_by_likelihood_have_their_labels_as_options(tmp_path: Path) 
         for k in range(20)
     }
     read = outcomes(write(tmp_path / "predictions/qwen/clp.json", chosen))
-    assert [one.right for one in read] == [1, 0] * 10 and {len(one.options) for one in read} == {3}
+    assert [outcome.right for outcome in read] == [1, 0] * 10 and {
+        len(outcome.options) for outcome in read
+    } == {3}
 
 
 def test_details_by_likelihood_have_their_labels_as_options(tmp_path: Path) -> None:
@@ -304,7 +312,7 @@ def test_details_by_likelihood_have_their_labels_as_options(tmp_path: Path) -> N
             {"accuracy": 50.0, "details": {"type": "PPL", **details}},
         )
     )
-    assert [(one.options, one.gold, one.right) for one in read] == [
+    assert [(outcome.options, outcome.gold, outcome.right) for outcome in read] == [
         (("A", "B"), 1, k % 2) for k in range(4)
     ]
 
@@ -317,14 +325,14 @@ def test_parts_of_a_dataset_are_one_benchmark_and_a_temporary_file_is_unfinished
     write(
         tmp_path / "predictions/qwen/top_5.json", ppl("AB", "AC")
     )  # a name of its own: there is no top_0
-    found = [
+    read = [
         outcome
         for _, log in read_logs(tmp_path, Wanted())
         if isinstance(log, Log)
         for outcome in log.outcomes
     ]
-    assert Counter(one.benchmark for one in found) == {"arc": 4, "top_5": 2}
-    assert len({one.sample for one in found if one.benchmark == "arc"}) == 4
+    assert Counter(outcome.benchmark for outcome in read) == {"arc": 4, "top_5": 2}
+    assert len({outcome.sample for outcome in read if outcome.benchmark == "arc"}) == 4
     lines = [
         {"idx": k, "origin_prompt": f"Q{k}", "prediction": "It is 2.", "gold": "2"}
         for k in range(3)
@@ -344,7 +352,7 @@ def test_parts_of_a_dataset_are_one_benchmark_and_a_temporary_file_is_unfinished
 
 
 def events(path: Path, *each: dict[str, Any], report: Any = None) -> Path:
-    lines = [{"run_id": "r", "event_id": k, **one} for k, one in enumerate(each)]
+    lines = [{"run_id": "r", "event_id": k, **fields} for k, fields in enumerate(each)]
     end = [] if report is None else [{"final_report": report}]
     return write(path, {"spec": {"completion_fns": ["gpt"], "eval_name": "e.dev.v0"}}, *lines, *end)
 
@@ -360,7 +368,7 @@ def test_events_of_an_unfinished_run_are_refused(tmp_path: Path) -> None:
 
 def test_metrics_of_events_are_named_and_an_error_is_no_answer(tmp_path: Path) -> None:
     """Means of f1 over two samples with a score: (.5 + 1)/2 = .75; accuracy 1/2."""
-    found = events(
+    log = events(
         tmp_path / "a.jsonl",
         event(0, "metrics", accuracy=0.0, f1_score=0.5, length=12),
         event(1, "metrics", accuracy=1.0, f1_score=1.0, length=7),
@@ -368,9 +376,9 @@ def test_metrics_of_events_are_named_and_an_error_is_no_answer(tmp_path: Path) -
         report={"accuracy": 0.5},
     )
     with pytest.raises(DataError, match=r"accuracy 0\.500, f1_score 0\.750"):
-        outcomes(found)
-    read = outcomes(found, metric="accuracy")
-    assert [(one.right, one.error) for one in read] == [
+        outcomes(log)
+    read = outcomes(log, metric="accuracy")
+    assert [(outcome.right, outcome.error) for outcome in read] == [
         (0, None),
         (1, None),
         (None, "Timeout: 60 s"),
@@ -378,7 +386,7 @@ def test_metrics_of_events_are_named_and_an_error_is_no_answer(tmp_path: Path) -
     with pytest.raises(DataError, match=r"0\.9000 .* 0\.5000"):
         outcomes(
             events(
-                found,
+                log,
                 event(0, "match", correct=True),
                 event(1, "match", correct=False),
                 report={"accuracy": 0.9},
@@ -454,8 +462,8 @@ def test_prompts_of_promptfoo_are_benchmarks_and_partial_scores_are_asked_for(
     tmp_path: Path,
 ) -> None:
     each = [
-        result(k, k == 0, prompt={"label": one, "raw": f"{one} {k}"})
-        for one in ("short", "long")
+        result(k, k == 0, prompt={"label": label, "raw": f"{label} {k}"})
+        for label in ("short", "long")
         for k in range(2)
     ]
     path = write(tmp_path / "r.json", {"results": {"results": each}})
@@ -491,7 +499,7 @@ def test_dotted_columns_and_list_places_are_mapped(tmp_path: Path) -> None:
         "model": "m",
     }
     read = outcomes(path, **proposed(refusal.value))
-    assert [(one.key, one.right, one.options) for one in read] == [
+    assert [(outcome.key, outcome.right, outcome.options) for outcome in read] == [
         ("q0", 0, ("cat", "dog")),
         ("q1", 1, ("cat", "dog")),
     ]
@@ -556,12 +564,12 @@ def test_what_is_proposed_reads_the_row(
     """Of any nested row: a proposal that does not read it would be advice that cannot work."""
     words = propose(row, has_model)
     if "COLUMN" not in words:
-        asked = proposed(Exception(f"such as {words}")) | ({"model": "m"} if has_model else {})
+        arguments = proposed(Exception(f"such as {words}")) | ({"model": "m"} if has_model else {})
         path = write(tmp_path_factory.mktemp("rows") / "a.jsonl", row)
         try:
-            assert len(outcomes(path, **asked)) == 1
+            assert len(outcomes(path, **arguments)) == 1
         except ConfigError as error:  # answer and key of one row can be read in several ways
-            assert "correct" not in asked["columns"] and "as" in str(error)
+            assert "correct" not in arguments["columns"] and "as" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -597,14 +605,14 @@ def test_a_folder_of_opencompass_is_taken_whole(tmp_path: Path) -> None:
         write(tmp_path / f"run/predictions/{model}/gsm8k.json", reply)
     (tmp_path / "run/summary").mkdir()
     (tmp_path / "run/summary/summary.csv").write_text("dataset,version\ngsm8k,1\n")
-    found = list(read_logs(tmp_path / "run", Wanted()))
+    logs = list(read_logs(tmp_path / "run", Wanted()))
     read = [
         [outcome.model, outcome.right]
-        for _, log in found
+        for _, log in logs
         if not isinstance(log, str)
         for outcome in log.outcomes
     ]
-    assert read == [["a", 1], ["b", 0]] and sum(isinstance(log, str) for _, log in found) == 2
+    assert read == [["a", 1], ["b", 0]] and sum(isinstance(log, str) for _, log in logs) == 2
 
 
 def test_totals_in_a_folder_are_left_out_and_alone_they_are_refused(
@@ -615,10 +623,10 @@ def test_totals_in_a_folder_are_left_out_and_alone_they_are_refused(
     write(tmp_path / "logs/deep/gsm8k.jsonl", *rows)
     write(tmp_path / "logs/results.json", {"score": 0.5, "score:std": 0.5})
     assert main([str(tmp_path / "logs"), "--benchmark", "arc", "-o", str(tmp_path / "run")]) == 0
-    said = capsys.readouterr().out
-    assert "left out: results.json" in said
-    kept = json.loads((tmp_path / "run/manifest.json").read_text())["config"]["logs"]
-    assert [one["file"] for one in kept] == ["arc.jsonl", "deep/gsm8k.jsonl"]
+    output = capsys.readouterr().out
+    assert "left out: results.json" in output
+    logs = json.loads((tmp_path / "run/manifest.json").read_text())["config"]["logs"]
+    assert [log["file"] for log in logs] == ["arc.jsonl", "deep/gsm8k.jsonl"]
     (tmp_path / "logs/arc.jsonl").unlink()
     (tmp_path / "logs/deep/gsm8k.jsonl").unlink()
     with pytest.raises(ConfigError, match="has no log"):

@@ -32,18 +32,18 @@ def write(path: Path, rows: list[tuple[str, ...]], *more: str) -> Path:
 
 @given(st.lists(DAYS, min_size=1, max_size=12), st.sampled_from(MONTHS), st.sampled_from(MONTHS))
 def test_rows_of_the_held_out_set_are_kept_by_their_day_and_others_whatever_theirs(
-    tmp_path_factory: pytest.TempPathFactory, days: list[str], one: str, other: str
+    tmp_path_factory: pytest.TempPathFactory, days: list[str], month: str, other: str
 ) -> None:
-    first, last = sorted((one, other))
+    first, last = sorted((month, other))
     rows = []
     for k, day in enumerate(days):
         rows += [("m", f"q{k}", str(k % 2), name, day) for name in ("new", "seen")]
     path = write(tmp_path_factory.mktemp("w") / "log.csv", rows, "date")
     log = read_table(path, "csv", Wanted(window=("new", f"{first}..{last}")))
-    kept = [(outcome.benchmark, outcome.sample) for outcome in log.outcomes]
+    pairs = [(outcome.benchmark, outcome.sample) for outcome in log.outcomes]
     inside = [k for k, day in enumerate(days) if first <= day[: len("2023-01")] <= last]
-    assert [item for name, item in kept if name == "new"] == [f"q{k}" for k in inside]
-    assert [item for name, item in kept if name == "seen"] == [f"q{k}" for k in range(len(days))]
+    assert [item for name, item in pairs if name == "new"] == [f"q{k}" for k in inside]
+    assert [item for name, item in pairs if name == "seen"] == [f"q{k}" for k in range(len(days))]
     noted = [int(note.split()[0]) for note in log.notes]
     assert sum(noted) == len(days) - len(inside)
 
@@ -114,8 +114,8 @@ def test_a_split_sends_each_row_to_one_side_by_its_day(
     st.sampled_from("T "),
 )
 def test_a_time_with_a_zone_is_on_its_day_in_utc(moment: datetime, minutes: int, sep: str) -> None:
-    there = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
-    assert day_of(there.isoformat(sep)) == there.astimezone(UTC).date().isoformat()
+    zoned = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
+    assert day_of(zoned.isoformat(sep)) == zoned.astimezone(UTC).date().isoformat()
     assert day_of(f" {moment.isoformat(sep)} ") == moment.date().isoformat()
 
 
@@ -160,17 +160,19 @@ def test_a_split_of_one_table_is_the_import_of_two(tmp_path: Path) -> None:
     (tmp_path / "seen.csv").write_text("\n".join(earlier))
     (tmp_path / "new.csv").write_text("\n".join([lines[0], *later]))
     words = ["--benchmark", "exam", "--judge", "m0", "--released", "2024", "m1=2022", "-o"]
-    one, two = tmp_path / "one", tmp_path / "two"
-    assert import_logs([str(whole), "--split", "contest=2023-09", *words, str(one)]) == 0
+    single, two = tmp_path / "one", tmp_path / "two"
+    assert import_logs([str(whole), "--split", "contest=2023-09", *words, str(single)]) == 0
     both = [str(tmp_path / "seen.csv"), "--held-out", str(tmp_path / "new.csv")]
     span = ["--held-out-date", "2023-09-20..2023-11-20"]
     assert import_logs([*both, *span, *words, str(two)]) == 0
-    manifests = [json.loads((run / "manifest.json").read_text()) for run in (one, two)]
+    manifests = [json.loads((run / "manifest.json").read_text()) for run in (single, two)]
     assert [m["benchmark"]["exam"]["n"] for m in manifests] == [60, 60]
     assert [m["benchmark"]["held_out"]["n"] for m in manifests] == [40, 40]
     assert manifests[0]["analysis"] == manifests[1]["analysis"]
     assert manifests[0]["config"]["read_by"]["split"] == "contest=2023-09"
-    cells = [json.loads((run / "report/verdict.json").read_text())["cells"] for run in (one, two)]
+    cells = [
+        json.loads((run / "report/verdict.json").read_text())["cells"] for run in (single, two)
+    ]
     assert cells[0] == cells[1]
 
 
@@ -239,8 +241,8 @@ def test_livecodebenchs_items_that_are_no_newer_than_the_model(
     board = json.loads(Path("board/leaderboard.json").read_text())
     assert board["n_held_out"] == 50
     rows = {row["model"]: row for row in board["models"]}
-    found = [name for name, row in rows.items() if row["verdict"] == "gap_to_fresh_items"]
-    assert set(found) == {
+    named = [name for name, row in rows.items() if row["verdict"] == "gap_to_fresh_items"]
+    assert set(named) == {
         "DSCoder-33b-Base",
         "DSCoder-33b-Ins",
         "DSCoder-6.7b-Base",

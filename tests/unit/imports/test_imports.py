@@ -121,9 +121,9 @@ def test_a_real_log(
     accuracy: float,
     unparsed: int,
 ) -> None:
-    (one,) = counts(read(logs / name, **wanted))
-    assert (one.model, one.items, one.unparsed) == (model, items, unparsed)
-    assert one.accuracy == pytest.approx(accuracy, nan_ok=True)
+    (count,) = counts(read(logs / name, **wanted))
+    assert (count.model, count.items, count.unparsed) == (model, items, unparsed)
+    assert count.accuracy == pytest.approx(accuracy, nan_ok=True)
 
 
 def test_two_inspect_logs_are_joined_by_text(logs: Path) -> None:
@@ -162,8 +162,8 @@ def test_a_log_of_no_model_asks_for_its_name(model: object, tmp_path: Path) -> N
     (tmp_path / "log.json").write_text(json.dumps(log))
     with pytest.raises(AuditError, match="--model NAME"):
         read(tmp_path / "log.json")
-    (one,) = counts(read(tmp_path / "log.json", model="m"))
-    assert (one.model, one.items) == ("m", 1)
+    (count,) = counts(read(tmp_path / "log.json", model="m"))
+    assert (count.model, count.items) == ("m", 1)
 
 
 def test_a_model_at_chance_is_withheld(logs: Path, tmp_path: Path) -> None:
@@ -237,11 +237,11 @@ def test_held_out_items_are_matched_by_stratum() -> None:
     """30 easy and 10 hard items beside 30 and 20 held out: 20 of these would be hard; 10 are."""
     joined = Joined()
     for name, easy, hard in (("b", 30, 10), ("new", 30, 20)):
-        for what, n in (("easy", easy), ("hard", hard)):
+        for stratum, n in (("easy", easy), ("hard", hard)):
             joined.add(
                 name,
                 (
-                    Imported("m", name, f"{what}{k}", f"{what}{k}", 1, stratum=what)
+                    Imported("m", name, f"{stratum}{k}", f"{stratum}{k}", 1, stratum=stratum)
                     for k in range(n)
                 ),
             )
@@ -291,12 +291,12 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_log(name: str, tmp_path: Path, capsys: Capsys) -> None:
-    text, said = HOSTILE[name]
+    text, message = HOSTILE[name]
     path, run = tmp_path / "log", tmp_path / "run"
     path.write_text(text)
     assert main([str(path), "-o", str(run)]) == 1
     error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1 and not run.exists()
+    assert message in error and error.count("\n") == 1 and not run.exists()
 
 
 @pytest.mark.long
@@ -339,7 +339,7 @@ def test_members_with_paths_are_not_unpacked(tmp_path: Path) -> None:
             archive.writestr(name, json.dumps(SAMPLE))
     imported(tmp_path / "in" / "run", path)
     assert (
-        sorted(one.name for one in tmp_path.iterdir()) == ["in", "paths.eval"]
+        sorted(child.name for child in tmp_path.iterdir()) == ["in", "paths.eval"]
         and not Path("/evil.json").exists()
     )
 
@@ -378,10 +378,14 @@ def test_models_of_which_none_is_named_are_told_once_how_one_is_judged(
     logs = [table(tmp_path / f"{name}.csv", ABILITY, 60, 1, name) for name in "ab"]
     words = [logs[0], "--held-out", logs[1], "--benchmark", "exam"]
     cells = imported(tmp_path / "run", *words)
-    said = capsys.readouterr().out
-    assert len(cells) == 8 and said.count("--judge MODEL: the other models become references") == 1
+    output = capsys.readouterr().out
+    assert (
+        len(cells) == 8 and output.count("--judge MODEL: the other models become references") == 1
+    )
     n = sum(cell["verdict"] == "not_identified" for cell in cells.values())
-    assert n and f"not_identified: {n} models" in said and "It needs reference models" not in said
+    assert (
+        n and f"not_identified: {n} models" in output and "It needs reference models" not in output
+    )
     imported(tmp_path / "named", *words, "--judge", "clean")
     assert "the other models become references" not in capsys.readouterr().out
 
@@ -400,9 +404,15 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     # items newer than the judged models: whether they are as new to the references must be told of
     # each
     older = [f"{name}=2023" for name in ABILITY if name not in ("spoilt", "clean")]
-    for told, verdict in ((older[1:], "memory_cause_unknown"), (older, "gap_to_fresh_items")):
+    for released, verdict in ((older[1:], "memory_cause_unknown"), (older, "gap_to_fresh_items")):
         newer = imported(
-            tmp_path / "newer", *words, "--held-out-date", "2024-07", "--released", "2024-06", *told
+            tmp_path / "newer",
+            *words,
+            "--held-out-date",
+            "2024-07",
+            "--released",
+            "2024-06",
+            *released,
         )
         assert newer["spoilt"]["verdict"] == verdict
     cells = imported(run, *words, "--held-out-date", "2024-05", "--released", "2024-06")
@@ -410,7 +420,7 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     assert spoilt["verdict"] == "gap_to_fresh_items" and "gap" not in cells["clean"]["verdict"]
     without = spoilt["without_memory"]["estimate"]["without"]
     assert without["low"] < 0.5 < without["high"] < spoilt["score"]
-    assert any("not under our control" in one for one in spoilt["cannot_exclude"])
+    assert any("not under our control" in limit for limit in spoilt["cannot_exclude"])
     assert rule_run(run, recomputed_verdict).exit_code == 3
     (entry,) = find_runs(run)
     assert entry.status == "finished" and entry.found == entry.expected == 8 * 600
@@ -420,7 +430,7 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "words",
     [
         ("--released", "May"),
         ("--held-out-date", "24"),
@@ -428,9 +438,9 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
         ("--released", "r9=2023"),
     ],
 )
-def test_dates_that_say_nothing_are_refused(told: tuple[str, ...], tmp_path: Path) -> None:
+def test_dates_that_say_nothing_are_refused(words: tuple[str, ...], tmp_path: Path) -> None:
     logs = [str(table(tmp_path / f"{name}.csv", ABILITY, 9, 1, name)) for name in "ab"]
-    assert main([logs[0], "--held-out", logs[1], "-o", str(tmp_path / "run"), *told]) == 1
+    assert main([logs[0], "--held-out", logs[1], "-o", str(tmp_path / "run"), *words]) == 1
     assert not (tmp_path / "run").exists()
 
 
@@ -447,12 +457,12 @@ def test_an_interrupted_import_is_not_finished(tmp_path: Path) -> None:
     path, run = table(tmp_path / "seen.csv", ABILITY, 30, 1, "a"), tmp_path / "run"
     joined = read(path)
     stopping = Joined(joined.items, Stopping(joined.answers), {})
-    asked = RunFacts(joined.models, "seen", None, [], {})
+    facts = RunFacts(joined.models, "seen", None, [], {})
     with pytest.raises(KeyboardInterrupt):
-        write_run(run, stopping, asked)
+        write_run(run, stopping, facts)
     assert Manifest.load(run).status == "running" and list((run / "shards").glob("*.arrow"))
     assert rule_run(run, recomputed_verdict).exit_code == 1
-    assert write_run(run, joined, asked) == 8 * 30 and Manifest.load(run).status == "finished"
+    assert write_run(run, joined, facts) == 8 * 30 and Manifest.load(run).status == "finished"
 
 
 def test_k_of_n_and_what_a_log_lacks(tmp_path: Path, capsys: Capsys) -> None:
@@ -478,8 +488,8 @@ def test_epochs_are_one_item(tmp_path: Path) -> None:
     epochs.write_text("model,item,correct,epoch\n" + "\n".join(rows) + "\n")
     shares.write_text("model,item,correct\n" + "".join(f"m,{i},{i % 11}/10\n" for i in range(30)))
     cells = [imported(tmp_path / path.stem, path)["m"] for path in (epochs, shares)]
-    found = [cell["without_memory"]["score"] for cell in cells]
-    assert found[0] == found[1] and found[0]["high"] - found[0]["low"] > 0.2
+    scores = [cell["without_memory"]["score"] for cell in cells]
+    assert scores[0] == scores[1] and scores[0]["high"] - scores[0]["low"] > 0.2
 
 
 def test_epochs_weigh_alike_whatever_their_scores_are_shares_of(tmp_path: Path) -> None:
@@ -497,9 +507,9 @@ def test_epochs_weigh_alike_whatever_their_scores_are_shares_of(tmp_path: Path) 
 
 def test_options_in_another_order_are_put_back() -> None:
     joined = Joined()
-    one = {"benchmark": "b", "key": "k", "sample": "1", "right": 0, "answer": "A"}
-    joined.add("a", [Imported(model="m", options=("cat", "dog", "cow"), gold=1, **one)])
-    joined.add("b", [Imported(model="n", options=("cow", "dog", "cat"), gold=1, **one)])
+    fields = {"benchmark": "b", "key": "k", "sample": "1", "right": 0, "answer": "A"}
+    joined.add("a", [Imported(model="m", options=("cat", "dog", "cow"), gold=1, **fields)])
+    joined.add("b", [Imported(model="n", options=("cow", "dog", "cat"), gold=1, **fields)])
     assert [joined.answers[who, "b"]["k"][0].answer for who in "mn"] == ["A", "C"]
 
 
@@ -517,8 +527,8 @@ def test_what_joins_badly_is_counted_and_refused(tmp_path: Path, capsys: Capsys)
         main([str(path), "--held-out", str(tmp_path / "new.csv"), "--judge", "m", "-o", str(run)])
         == 1
     )
-    said = capsys.readouterr()
-    assert "20 of 40" in said.err and "20" in said.out and not run.exists()
+    captured = capsys.readouterr()
+    assert "20 of 40" in captured.err and "20" in captured.out and not run.exists()
 
 
 def test_held_out_items_that_are_not_held_out(tmp_path: Path) -> None:
@@ -562,11 +572,11 @@ def test_held_out_items_under_other_names_are_found_by_their_words(
 ) -> None:
     """repeated: questions that both sets ask of several passages each, whose texts are no part of
     the log."""
-    ours = [f"Question {k}?" for k in range(300 - repeated)] + ["What is the title?"] * repeated
-    theirs = [f"question  {k if k < shared else k + 1000}?" for k in range(300 - repeated)]
-    theirs += ["What is the title?"] * repeated
-    joined = items_of("seen", ours, "s")
-    joined.add("other", items_of("new", theirs, "n").items["new"].values())
+    seen = [f"Question {k}?" for k in range(300 - repeated)] + ["What is the title?"] * repeated
+    fresh = [f"question  {k if k < shared else k + 1000}?" for k in range(300 - repeated)]
+    fresh += ["What is the title?"] * repeated
+    joined = items_of("seen", seen, "s")
+    joined.add("other", items_of("new", fresh, "n").items["new"].values())
     if left_out is None:
         with pytest.raises(DataError, match=f"{shared} of 300 items"):
             leave_out_shared(joined, "seen", "new")
@@ -620,26 +630,26 @@ def test_one_question_of_two_keys_is_left_out_or_refused(
             if kind == "lm-eval":
                 lines = [
                     {
-                        "doc": {"question": one["q"]},
-                        "doc_id": one["id"],
-                        "target": one["key"],
+                        "doc": {"question": row["q"]},
+                        "doc_id": row["id"],
+                        "target": row["key"],
                         "exact_match": 1.0,
                         "filtered_resps": ["x"],
-                        "doc_hash": one["q"],
+                        "doc_hash": row["q"],
                     }
-                    for one in log
+                    for row in log
                 ]
                 path.write_text("".join(json.dumps(line) + "\n" for line in lines))
             elif kind == "inspect":
                 samples = [
                     {
-                        "id": one["id"],
+                        "id": row["id"],
                         "epoch": 1,
-                        "input": one["q"],
-                        "target": one["key"],
+                        "input": row["q"],
+                        "target": row["key"],
                         "scores": {"match": {"value": "C"}},
                     }
-                    for one in log
+                    for row in log
                 ]
                 about = {"task": "b", "model": "m"}
                 path.write_text(
@@ -652,8 +662,8 @@ def test_one_question_of_two_keys_is_left_out_or_refused(
                 path.write_text(
                     head
                     + "".join(
-                        f"{model},{one['id']},{one['q']},{keys[0]},{one['key']},{epochs.get(one['id'], 1)}\n"
-                        for one in log
+                        f"{model},{row['id']},{row['q']},{keys[0]},{row['key']},{epochs.get(row['id'], 1)}\n"
+                        for row in log
                     )
                 )
             joined.add(
@@ -672,16 +682,16 @@ def test_options_of_a_table_are_their_texts_or_their_number(tmp_path: Path) -> N
     def options(cell: str) -> tuple[str, ...]:
         path = tmp_path / "log.csv"
         path.write_text(f"model,item,correct,options\nm,1,1,{cell}\n")
-        (one,) = read_log(path, Wanted()).outcomes
-        return one.options
+        (row,) = read_log(path, Wanted()).outcomes
+        return row.options
 
     assert options('"[""cat"", ""dog""]"') == ("cat", "dog")
     assert options("4") == options("4.0") == tuple("ABCD") and options("") == ()
     (tmp_path / "bare.csv").write_text(
         "model,item,correct\nm,1,1\n"
     )  # as many options in every row
-    (one,) = read_log(tmp_path / "bare.csv", Wanted(columns={"options": "4"})).outcomes
-    assert one.options == tuple("ABCD")
+    (row,) = read_log(tmp_path / "bare.csv", Wanted(columns={"options": "4"})).outcomes
+    assert row.options == tuple("ABCD")
     for bad in ("cat|dog", "-4", "0", "2.5", "30", "true"):
         with pytest.raises(AuditError, match="expected their number"):
             options(bad)
@@ -690,8 +700,8 @@ def test_options_of_a_table_are_their_texts_or_their_number(tmp_path: Path) -> N
 @pytest.mark.parametrize("sign", [",", ";", "\t"])
 def test_a_table_is_cut_where_its_header_is(sign: str, tmp_path: Path) -> None:
     (tmp_path / "log").write_text((HEAD + "m,a,1\n").replace(",", sign))
-    (one,) = read_log(tmp_path / "log", Wanted()).outcomes
-    assert (one.model, one.sample, one.right) == ("m", "a", 1)
+    (row,) = read_log(tmp_path / "log", Wanted()).outcomes
+    assert (row.model, row.sample, row.right) == ("m", "a", 1)
 
 
 def test_an_error_that_the_first_row_has_not_is_no_wrong_answer(tmp_path: Path) -> None:
@@ -702,8 +712,8 @@ def test_an_error_that_the_first_row_has_not_is_no_wrong_answer(tmp_path: Path) 
         {"item": "a", "epoch": 2},
     ]
     path.write_text("".join(json.dumps({"model": "m"} | row) + "\n" for row in rows))
-    found = list(read_log(path, Wanted()).outcomes)
-    assert [(one.right, one.error, one.epoch) for one in found] == [
+    outcomes = list(read_log(path, Wanted()).outcomes)
+    assert [(row.right, row.error, row.epoch) for row in outcomes] == [
         (1, None, 1),
         (None, "timeout", 1),
         (None, None, 2),
@@ -788,8 +798,8 @@ def test_the_answer_is_the_option_that_the_score_takes_for_it(
     }
     path = tmp_path / "samples_t_2026-11-25T10-00-00.0.jsonl"
     path.write_text(json.dumps(sample) + "\n")
-    (found,) = read_log(path, Wanted(model="m", metric=score)).outcomes
-    assert (found.answer, found.gold) == (answer, 1)  # 1 is the target, and no score contradicts it
+    (item,) = read_log(path, Wanted(model="m", metric=score)).outcomes
+    assert (item.answer, item.gold) == (answer, 1)  # 1 is the target, and no score contradicts it
 
 
 @pytest.mark.parametrize(
@@ -850,8 +860,8 @@ def test_a_reply_is_read_as_our_own_runs_read_it(
     path = tmp_path / "log.jsonl"
     row = {"model": "m", "item": "1", "reply": reply, "gold": gold}
     path.write_text(json.dumps(row))
-    (one,) = read_log(path, Wanted()).outcomes
-    assert (one.right, one.answer) == (right, answer)
+    (item,) = read_log(path, Wanted()).outcomes
+    assert (item.right, item.answer) == (right, answer)
     path.write_text(json.dumps(row | {"gold": "#"}))
     with pytest.raises(AuditError, match="key is empty"):
         read(path)
@@ -897,20 +907,20 @@ def test_a_log_of_today_is_read(tmp_path: Path) -> None:
     )
     with pytest.raises(NotImplementedError), zipfile.ZipFile(path) as archive:
         archive.read("header.json")  # so the file is what it is taken for
-    (one,) = read_log(path, Wanted()).outcomes
-    assert (one.model, one.right, one.text) == ("m", 1, "What barks?")
+    (row,) = read_log(path, Wanted()).outcomes
+    assert (row.model, row.right, row.text) == ("m", 1, "What barks?")
 
 
 ENDLESS = b" " * (65 << 20)
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [(zstd(ENDLESS), "unpacks to more than"), (b"no frame of it", "cannot be read")],
 )
-def test_a_hostile_member(data: bytes, said: str, tmp_path: Path) -> None:
+def test_a_hostile_member(data: bytes, message: str, tmp_path: Path) -> None:
     sample, path = "samples/1_epoch_1.json", tmp_path / "b.eval"
-    with pytest.raises(AuditError, match=said):
+    with pytest.raises(AuditError, match=message):
         read(packed(path, {"header.json": zstd(json.dumps(HEADER).encode()), sample: data}))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:  # as `zipfile` reads it
         archive.writestr("header.json", json.dumps(HEADER))

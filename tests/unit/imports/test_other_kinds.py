@@ -33,8 +33,8 @@ def scored(path: Path, **wanted: Any) -> tuple[int, Any, int, Log]:
     """(items, accuracy, unparsed, log) of a log of one model."""
     log, joined = read_log(path, Wanted(**wanted)), Joined()
     joined.add(path.name, log.outcomes, log.unfinished)
-    (found,) = counts(joined)
-    return found.items, pytest.approx(found.accuracy), found.unparsed, log
+    (count,) = counts(joined)
+    return count.items, pytest.approx(count.accuracy), count.unparsed, log
 
 
 @pytest.mark.parametrize("joint", ["", ",", ", ", "、", " & "])
@@ -169,10 +169,10 @@ def test_decimals_of_a_hundred_are_taken_for_probabilities_and_counts_are_not(
 
 
 @pytest.mark.parametrize(
-    ("kept", "unfinished"), [(30, "the log holds 30 of 40 completed samples"), (N, "")]
+    ("n_samples", "unfinished"), [(30, "the log holds 30 of 40 completed samples"), (N, "")]
 )
 def test_a_log_of_inspect_without_all_completed_samples_is_not_finished(
-    kept: int, unfinished: str, tmp_path: Path
+    n_samples: int, unfinished: str, tmp_path: Path
 ) -> None:
     samples = [
         {
@@ -182,7 +182,7 @@ def test_a_log_of_inspect_without_all_completed_samples_is_not_finished(
             "target": "x",
             "scores": {"match": {"value": "CI"[not RIGHT[i]]}},
         }
-        for i in range(kept)
+        for i in range(n_samples)
     ]
     results = {"total_samples": N, "completed_samples": N}
     log = {

@@ -51,15 +51,15 @@ def read(*paths: Path, **wanted: Any) -> list[tuple[str, str, int, float, int]]:
             if isinstance(log, Log):
                 joined.add(path.name, log.outcomes)
     return [
-        (one.model, one.benchmark, one.items, round(one.accuracy, 4), one.unparsed)
-        for one in counts(joined)
+        (count.model, count.benchmark, count.items, round(count.accuracy, 4), count.unparsed)
+        for count in counts(joined)
     ]
 
 
 def columns(words: str) -> dict[str, str]:
     """The columns of a proposal, as --map reads them."""
     proposed = words.removeprefix("--map ").partition(" --model")[0].strip("'")
-    return dict(one.split("=", 1) for one in proposed.split(","))
+    return dict(pair.split("=", 1) for pair in proposed.split(","))
 
 
 # --- OpenCompass: a language model judges; A is right, B is wrong, the keys are letters too
@@ -74,8 +74,8 @@ def judged(verdict: Callable[[int], str]) -> dict[str, dict[str, Any]]:
 
 def judged_results(replies: dict[str, dict[str, Any]], **totals: float) -> dict[str, Any]:
     details = []
-    for k, one in replies.items():
-        details.append({"example_abbr": f"gpqa_{k}", **{name: [one[name]] for name in one}})
+    for k, reply in replies.items():
+        details.append({"example_abbr": f"gpqa_{k}", **{name: [reply[name]] for name in reply}})
     return {**totals, "details": details}
 
 

@@ -104,7 +104,9 @@ def test_a_public_report_is_read_right_or_refused(
     log = read_log(path, wanted)
     joined.add(path.name, log.outcomes, unfinished=log.unfinished)
     (cell, *_) = counts(joined)
-    failed = {one.name for one in check_logs(joined, [cell.benchmark], None) if not one.passed}
+    failed = {
+        check.name for check in check_logs(joined, [cell.benchmark], None) if not check.passed
+    }
     assert cell.accuracy == pytest.approx(case.accuracy, abs=5e-4)
     assert (cell.items, cell.unparsed) == (case.items, case.unparsed)
     assert log.score == case.score or not case.score

@@ -102,18 +102,18 @@ def one_set(made: Path, tmp_path: Path, monkeypatch: Patch) -> str:
 
 
 def test_a_set_knows_its_models_and_is_held_to_its_answers(one_set: str) -> None:
-    found = load_set(one_set)
-    assert known_sets() == [one_set] and found.benchmark == "exam" and len(found.version) == 16
-    by_name = {model.name: model for model in found.models}
+    loaded = load_set(one_set)
+    assert known_sets() == [one_set] and loaded.benchmark == "exam" and len(loaded.version) == 16
+    by_name = {model.name: model for model in loaded.models}
     assert (
         by_name["dog2"].answers == 200
         and by_name["dog2"].family == "dog"
         and by_name["dog2"].released == "2024-01"
     )
     assert all(
-        abs(model.accuracy - MODELS[model.name]) < 0.12 for model in found.models
+        abs(model.accuracy - MODELS[model.name]) < 0.12 for model in loaded.models
     )  # 3.4 standard errors of .035
-    shard = next((found.path / "shards").iterdir())
+    shard = next((loaded.path / "shards").iterdir())
     shard.write_bytes(shard.read_bytes()[:-1] + b"x")
     with pytest.raises(AuditError, match=r"was changed"):
         load_set(one_set)
@@ -135,7 +135,7 @@ def test_the_choice_leaves_out_the_family_and_spans_the_set(one_set: str) -> Non
     )
     ordered = sorted(
         (model for model in models if model.family != "cat"),
-        key=lambda one: (one.accuracy, one.name),
+        key=lambda model: (model.accuracy, model.name),
     )
     assert chosen[0] == ordered[0].name and chosen[-1] == ordered[-1].name
     assert choose(models, ["cat"], 4) == chosen  # the same whoever asks, whenever
@@ -261,9 +261,9 @@ def test_an_import_takes_references_from_a_set(
     without = cell["without_memory"]["estimate"]["without"]
     assert cell["verdict"] == "gap_to_fresh_items" and without["low"] < 0.5 < without["high"] < 0.75
     assert any(log["sha256"] == load_set(one_set).version for log in manifest.config["logs"])
-    told = manifest.analysis["origins"]
-    assert told["mine"] == {"released": "2024-06", "family": "bee"}
-    assert all(told[name] == {"released": "2024-01", "family": name[:3]} for name in others)
+    origins = manifest.analysis["origins"]
+    assert origins["mine"] == {"released": "2024-06", "family": "bee"}
+    assert all(origins[name] == {"released": "2024-01", "family": name[:3]} for name in others)
 
 
 @pytest.mark.parametrize("released", ["2023-11", "mine=2023-11"])
@@ -301,11 +301,11 @@ def test_an_audit_takes_references_from_a_set(one_set: str) -> None:
     def run(family: str | None) -> list[str]:
         model = ModelConfig(name="mine", engine="scripted", family=family)
         config = MemoryConfig(model={"mine": model}, references=[f"set:{one_set}"])
-        (one,) = reference_runs(config)
-        assert {one.origins[name] for name in one.models} == {
-            Origin("2024-01", name[:3]) for name in one.models
+        (reference_run,) = reference_runs(config)
+        assert {reference_run.origins[name] for name in reference_run.models} == {
+            Origin("2024-01", name[:3]) for name in reference_run.models
         }
-        return list(one.models)
+        return list(reference_run.models)
 
     assert run("dog") == list(choose(load_set(one_set).models, ["dog"]))
     with pytest.raises(ConfigError, match=r"model\.mine\.family="):
@@ -331,14 +331,14 @@ def test_the_five_commands_of_the_docs(tmp_path: Path, monkeypatch: Patch) -> No
             rows += [
                 (f"{when}{k}", date, name, 100.0 * (rng.random() < accuracy)) for k in range(200)
             ]
-    found = [
+    performances = [
         {"question_id": q, "date": d, "model": m, "pass@1": p, "platform": "leetcode"}
         for q, d, m, p in rows
     ]
     ended = [
         {"model_repr": name, "release_date": september - 10**9} for name in {m for *_, m, _ in rows}
     ]
-    published = {"performances": found, "models": ended}
+    published = {"performances": performances, "models": ended}
     Path("performances_generation.json").write_text(json.dumps(published))
     runpy.run_path(str(folder / "livecodebench_tables.py"), run_name="__main__")
     assert [

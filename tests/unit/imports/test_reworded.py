@@ -64,13 +64,13 @@ def lm_eval(folder: Path, log: str, remembered: float) -> list[str]:
             "acc": float(right),
         }
         lines.setdefault(m, []).append(json.dumps(sample))
-    found = []
-    for m, own in lines.items():
+    words = []
+    for m, model_lines in lines.items():
         path = folder / m / f"samples_{log}_2026-11-25T10-00-00.0.jsonl"
         path.parent.mkdir(exist_ok=True)
-        path.write_text("\n".join(own) + "\n")
-        found.append(f"{m}={path}")
-    return found
+        path.write_text("\n".join(model_lines) + "\n")
+        words.append(f"{m}={path}")
+    return words
 
 
 @pytest.mark.parametrize("write", [pytest.param(table, marks=pytest.mark.long), lm_eval])
@@ -97,20 +97,22 @@ def test_from_two_logs_to_a_verdict_and_its_page(write, tmp_path: Path) -> None:
     )
     gates = {gate["name"]: gate["status"] for gate in spoilt["gates"]}
     assert gates["variants_reached_model"] == gates["broken_share"] == "not_applicable"
-    assert any("not under our control" in one for one in spoilt["cannot_exclude"])
+    assert any("not under our control" in limit for limit in spoilt["cannot_exclude"])
     page = (run / "report" / "report.html").read_text()
     assert "words of item" in page and ("Right answer: two" in page) == (write is lm_eval)
     # A person reads the rewordings: what bars a finding beyond reference goes. A model's reading
     # changes nothing.
-    asked = read_library(run / "variants.arrow")
+    library = read_library(run / "variants.arrow")
     sheet = tmp_path / "review.jsonl"
-    write_review(asked, sheet, n=150, seed=0)
+    write_review(library, sheet, n=150, seed=0)
     empty = sheet.read_text().replace('"finding": ""', '"finding": "ok"')
     for by, reached in (("model", "drop_cause_unknown"), ("person", "drop_beyond_reference")):
         sheet.write_text(empty.replace('"read_by": ""', f'"read_by": "{by}"'))
-        reviewed = write_library(read_review(asked, sheet, reviewer="me"), tmp_path / f"{by}.arrow")
-        again, _ = judge([run], variants=str(reviewed), n_resamples=200)
-        assert next(r for r in again.results if r.model == "spoilt").verdict == reached
+        reviewed = write_library(
+            read_review(library, sheet, reviewer="me"), tmp_path / f"{by}.arrow"
+        )
+        rejudged, _ = judge([run], variants=str(reviewed), n_resamples=200)
+        assert next(r for r in rejudged.results if r.model == "spoilt").verdict == reached
 
 
 HEAD = "model,item,correct,text,options\n"
@@ -126,8 +128,8 @@ def test_logs_that_do_not_meet_are_refused(tmp_path: Path, capsys) -> None:
         )
         == 1
     )
-    said = capsys.readouterr().err
-    assert ("holds 0" in said or "has 0 of the" in said) and not run.exists()
+    message = capsys.readouterr().err
+    assert ("holds 0" in message or "has 0 of the" in message) and not run.exists()
 
 
 def test_the_same_questions_asked_again_are_no_rewording(tmp_path: Path, capsys) -> None:
@@ -159,8 +161,8 @@ def test_of_several_trials_one_is_drawn(tmp_path: Path) -> None:
         rows = {(row["question_id"], row["arm"]): row["correct"] for row in stored}
         assert len(rows) == 800
         shares = [
-            sum(right for (_, arm), right in rows.items() if arm == one) / 400
-            for one in ("original", "variant")
+            sum(right for (_, arm), right in rows.items() if arm == kind) / 400
+            for kind in ("original", "variant")
         ]
         assert shares == pytest.approx([0.8, 0.3], abs=5 * 0.5 / 20)
         drawn.append(rows)

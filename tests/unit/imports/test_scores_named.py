@@ -74,8 +74,8 @@ def test_filters_that_differ_by_more_than_chance_are_refused_and_one_can_be_chos
         list(read_log(path, Wanted(**ASKED)).outcomes)
     for name, accuracy in (("strict-match", 0.2), ("flexible-extract", 0.8)):
         log = read_log(path, Wanted(**ASKED, filter=name))
-        (found,) = read_joined([log])
-        assert found.accuracy == pytest.approx(accuracy) and name in log.score
+        (count,) = read_joined([log])
+        assert count.accuracy == pytest.approx(accuracy) and name in log.score
         assert "0.200" in log.notes[0] and "0.800" in log.notes[0]
     with pytest.raises(
         DataError, match=r"Expected one of samples\.jsonl: flexible-extract, strict-match"
@@ -100,8 +100,8 @@ def test_scores_that_differ_from_the_one_that_is_read_are_named_and_can_be_chose
         ("acc_norm", "acc_norm 0.800", "acc 0.500"),
     ):
         log = read_log(path, Wanted(**ASKED, metric=metric))
-        (found,) = read_joined([log])
-        assert found.accuracy == float(read.split()[1]) and log.score == read.split()[0]
+        (count,) = read_joined([log])
+        assert count.accuracy == float(read.split()[1]) and log.score == read.split()[0]
         (note,) = log.notes
         assert f"{read} is read" in note and other in note and "tokens" not in note
 
@@ -111,15 +111,15 @@ def test_filters_that_differ_by_no_more_than_chance_are_named_and_the_first_is_r
 ) -> None:
     # 20 and 22 of 40: two items differ, p = 2 x 2^-2 = .5.
     log = read_log(several_filters(tmp_path / "samples.jsonl", 20, 22), Wanted(**ASKED))
-    (found,) = read_joined([log])
-    assert found.accuracy == 0.5 and "strict-match is read" in log.notes[0]
+    (count,) = read_joined([log])
+    assert count.accuracy == 0.5 and "strict-match is read" in log.notes[0]
 
 
 def test_what_a_filter_calls_invalid_counts_as_its_authors_count_it(tmp_path: Path) -> None:
     rows = [generated(k, "[invalid]" if k < 4 else "5", float(k >= 5)) for k in range(10)]
     log = read_log(lm_eval(tmp_path / "samples.jsonl", rows), Wanted(**ASKED))
-    (found,) = read_joined([log])
-    assert (found.accuracy, found.unparsed) == (0.5, 0)
+    (count,) = read_joined([log])
+    assert (count.accuracy, count.unparsed) == (0.5, 0)
     assert log.notes[0].startswith("4 of 10 replies")
 
 
@@ -132,7 +132,7 @@ def scored(k: int, right: bool, n: int, arguments: Any, **doc: Any) -> dict[str,
         "doc": {"question": f"Item {k}?", **doc},
         "target": 0,
         "arguments": arguments,
-        "resps": [[one] for one in read],
+        "resps": [[reply] for reply in read],
         "filtered_resps": read,
         "filter": "none",
         "metrics": ["acc"],
@@ -146,8 +146,8 @@ def scored(k: int, right: bool, n: int, arguments: Any, **doc: Any) -> dict[str,
     [
         (
             {
-                f"gen_args_{k}": {"arg_0": "Q", "arg_1": one}
-                for k, one in enumerate((" yes", " no"))
+                f"gen_args_{k}": {"arg_0": "Q", "arg_1": text}
+                for k, text in enumerate((" yes", " no"))
             },
             {},
             ("yes", "no"),
@@ -182,8 +182,8 @@ def test_a_key_that_the_score_contradicts_is_not_told(tmp_path: Path) -> None:
     row = scored(0, True, 4, {}) | {
         "target": 3
     }  # the first option is likeliest, and the score says right
-    (one,) = read_log(lm_eval(tmp_path / "samples.jsonl", [row]), Wanted(**ASKED)).outcomes
-    assert (one.gold, one.right, len(one.options)) == (None, 1, 4)
+    (outcome,) = read_log(lm_eval(tmp_path / "samples.jsonl", [row]), Wanted(**ASKED)).outcomes
+    assert (outcome.gold, outcome.right, len(outcome.options)) == (None, 1, 4)
 
 
 def test_logs_that_give_one_item_two_keys_are_refused(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_options_that_were_shuffled_anew_are_put_back_and_joined_by_their_words(
     assert (first.items, second.items, first.lacking, second.lacking) == (40, 40, 0, 0)
     items = joined.items["gpqa"]
     for model in ("m1", "m2"):
-        for key, (one,) in joined.answers[model, "gpqa"].items():
+        for key, (outcome,) in joined.answers[model, "gpqa"].items():
             gold = items[key].gold
-            assert gold is not None and (one.answer == "ABCD"[gold]) == (one.right == 1)
+            assert gold is not None and (outcome.answer == "ABCD"[gold]) == (outcome.right == 1)
 
 
 def test_options_that_are_asked_with_and_without_the_question_are_not_twice_as_many(
@@ -433,8 +433,8 @@ def test_scorers_that_disagree_are_refused_unless_one_is_chosen_and_parts_have_n
         with pytest.raises(DataError, match=r"1\.000.*0\.500|0\.500.*1\.000"):
             read_log(path, Wanted())
         for name, accuracy in zip(names, (1.0, 0.5), strict=True):
-            (found,) = read_joined([read_log(path, Wanted(metric=name))])
-            assert found.accuracy == accuracy
+            (count,) = read_joined([read_log(path, Wanted(metric=name))])
+            assert count.accuracy == accuracy
     same = [sample(k, {"a": {"value": "CI"[k % 2]}, "b": {"value": 1 - k % 2}}) for k in range(10)]
     assert read_log(inspect_log(tmp_path / "log.json", same), Wanted()).score == "a"
 
@@ -449,8 +449,8 @@ def test_a_scorer_that_counts_something_else_refuses_nothing(tmp_path: Path) -> 
     path = inspect_log(tmp_path / "log.json", samples)
     for metric in ("", "match"):
         log = read_log(path, Wanted(metric=metric))
-        (found,) = read_joined([log])
-        assert (log.score, found.accuracy, found.items) == ("match", 0.5, 10)
+        (count,) = read_joined([log])
+        assert (log.score, count.accuracy, count.items) == ("match", 0.5, 10)
 
 
 def test_reductions_of_one_scorer_by_several_reducers_have_names_of_their_own(
@@ -517,8 +517,8 @@ def test_runs_of_two_models_in_helm_are_of_one_benchmark(tmp_path: Path) -> None
             ("per_instance_stats", stats),
         ):
             (path / f"{file}.json").write_text(json.dumps(value))
-        (one,) = read_log(path, Wanted()).outcomes
-        assert (one.benchmark, one.right) == (benchmark, 1)
+        (outcome,) = read_log(path, Wanted()).outcomes
+        assert (outcome.benchmark, outcome.right) == (benchmark, 1)
 
 
 def test_invalidated_samples_are_left_out_and_counted_and_nan_is_no_score(tmp_path: Path) -> None:
@@ -528,8 +528,8 @@ def test_invalidated_samples_are_left_out_and_counted_and_nan_is_no_score(tmp_pa
         sample(7, {"match": {"value": "I"}}, invalidation={"author": "a"}),
     ]
     log = read_log(inspect_log(tmp_path / "log.json", samples), Wanted())
-    (found,) = read_joined([log])
-    assert (found.items, found.unparsed, found.accuracy) == (7, 1, 1.0)
+    (count,) = read_joined([log])
+    assert (count.items, count.unparsed, count.accuracy) == (7, 1, 1.0)
     assert log.notes[0].startswith("1 sample")
 
 
@@ -580,8 +580,8 @@ def test_an_unfinished_log_clears_nobody(tmp_path: Path) -> None:
                     range(shift, shift + 300), np.where(right[model, shift], "C", "I"), strict=True
                 )
                 samples = [
-                    sample(k, {"match": {"value": str(one)}}) | {"target": str(k)}
-                    for k, one in values
+                    sample(k, {"match": {"value": str(value)}}) | {"target": str(k)}
+                    for k, value in values
                 ]
                 folder = tmp_path / status / part / model
                 folder.mkdir(parents=True)

@@ -35,8 +35,8 @@ def score(path: Path, **wanted: Any) -> tuple[float, int]:
     """(accuracy, unparsed) of a table of one model."""
     joined = Joined()
     joined.add(path.name, read_log(path, Wanted(**wanted)).outcomes)
-    (found,) = counts(joined)
-    return pytest.approx(found.accuracy), found.unparsed
+    (count,) = counts(joined)
+    return pytest.approx(count.accuracy), count.unparsed
 
 
 # --- the tables of public reports, built here
@@ -83,7 +83,7 @@ REPORTS: list[tuple[str, Rows, tuple[float, int] | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "rows", "right"), REPORTS, ids=[one[0] for one in REPORTS])
+@pytest.mark.parametrize(("name", "rows", "right"), REPORTS, ids=[report[0] for report in REPORTS])
 def test_a_table_of_a_public_report(
     name: str, rows: Rows, right: tuple[float, int] | None, tmp_path: Path
 ) -> None:
@@ -151,15 +151,15 @@ def test_a_form_of_scores(form: str, tmp_path: Path) -> None:
 
 def test_n_alone_is_a_no_or_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    for marks, found in (("yyn", (2 / 3, 0)), ("CIN", (1 / 2, 1)), ("nn1", None), ("yCn", None)):
+    for marks, expected in (("yyn", (2 / 3, 0)), ("CIN", (1 / 2, 1)), ("nn1", None), ("yCn", None)):
         path.write_text(
             "model,item,correct\n" + "".join(f"m,{i},{mark}\n" for i, mark in enumerate(marks))
         )
-        if found is None:
+        if expected is None:
             with pytest.raises(AuditError, match=r"correct is n"):
                 score(path)
         else:
-            assert score(path) == found
+            assert score(path) == expected
 
 
 def test_no_answer_is_not_wrong_whatever_the_harness_counted(tmp_path: Path) -> None:
@@ -218,8 +218,8 @@ TYPED: list[tuple[str, list[str], list[str], list[str] | None, tuple[float, int]
     ("a key of another alphabet", cycle("ABCD"), cycle(["A", "В", "C", "D"]), None, None),
     (
         "words",
-        [f"**{one} town.**" for one in TOWNS],
-        [f"{one} TOWN" for one in [*TOWNS[:30], *TOWNS[29:39]]],
+        [f"**{town} town.**" for town in TOWNS],
+        [f"{town} TOWN" for town in [*TOWNS[:30], *TOWNS[29:39]]],
         None,
         (0.75, 0),
     ),
@@ -263,23 +263,23 @@ TYPED: list[tuple[str, list[str], list[str], list[str] | None, tuple[float, int]
 
 
 @pytest.mark.parametrize(
-    ("name", "answers", "keys", "options", "found"), TYPED, ids=[one[0] for one in TYPED]
+    ("name", "answers", "keys", "options", "expected"), TYPED, ids=[case[0] for case in TYPED]
 )
 def test_columns_are_typed_as_a_whole(
     name: str,
     answers: list[str],
     keys: list[str],
     options: list[str] | None,
-    found: tuple[float, int] | None,
+    expected: tuple[float, int] | None,
     tmp_path: Path,
 ) -> None:
     more = {"options": json.dumps(options)} if options else {}
     path = table(tmp_path / "log.csv", list(zip(answers, keys, strict=True)), **more)
-    if found is None:
+    if expected is None:
         with pytest.raises(ConfigError, match=r"--answer-as .* --gold-as "):
             score(path)
     else:
-        assert score(path) == found
+        assert score(path) == expected
 
 
 def test_what_is_told_is_not_asked(tmp_path: Path) -> None:
@@ -301,8 +301,11 @@ def test_an_answer_is_kept_as_its_letter(tmp_path: Path) -> None:
     path = table(
         tmp_path / "log.csv", [("green", "0"), ("red", "3")] * 5, options=json.dumps(WORDS)
     )
-    found = list(read_log(path, Wanted()).outcomes)
-    assert [(one.answer, one.gold, one.right) for one in found[:2]] == [("B", 0, 0), ("A", 3, 0)]
+    outcomes = list(read_log(path, Wanted()).outcomes)
+    assert [(outcome.answer, outcome.gold, outcome.right) for outcome in outcomes[:2]] == [
+        ("B", 0, 0),
+        ("A", 3, 0),
+    ]
 
 
 def test_a_key_is_in_every_row(tmp_path: Path) -> None:
@@ -315,7 +318,7 @@ def test_without_answers_nothing_is_typed() -> None:
     columns = Columns()
     columns.add(None, "A", ())
     assert columns.typing() == Typing() and Typing().judge("A", "A", ()) == (None, None, None)
-    assert [cell_of(one) for one in (["A", "B"], {"a": 1}, [], " n/a ", "Na", 1e16, True)] == [
+    assert [cell_of(value) for value in (["A", "B"], {"a": 1}, [], " n/a ", "Na", 1e16, True)] == [
         None,
         None,
         None,
@@ -480,7 +483,7 @@ def test_a_text_with_and_without_its_letter_or_accents_is_never_another(
 ) -> None:
     """The key names the answer's text in another dress: equal texts are right, and no text is wrong."""
     others = ("Paris", "the Nile", "water")
-    rows = [(one, one) for one in (*others, answer, key) * 6] + [(answer, key), (key, answer)]
+    rows = [(text, text) for text in (*others, answer, key) * 6] + [(answer, key), (key, answer)]
     right, unparsed = score(table(tmp_path / "log.csv", rows))
     assert (right, unparsed) == (1.0, 2)
 

@@ -67,7 +67,7 @@ STEPS = [
 def test_each_grade_is_reached_whatever_the_order_of_the_contrasts(
     expected, contrasts, failed
 ) -> None:
-    assert {grade(some, failed).grade for some in permutations(contrasts)} == {expected}
+    assert {grade(ordered, failed).grade for ordered in permutations(contrasts)} == {expected}
 
 
 def test_a_grade_names_what_it_rests_on() -> None:
@@ -97,19 +97,22 @@ FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE, Grade.CAUSE_UNKNOWN)
 
 @given(st.lists(contrast, max_size=4))
 def test_nothing_that_could_not_be_judged_finds_or_clears(contrasts: list[Contrast]) -> None:
-    found, judged = grade(contrasts).grade, [contrast for contrast in contrasts if contrast.judged]
+    reached, judged = (
+        grade(contrasts).grade,
+        [contrast for contrast in contrasts if contrast.judged],
+    )
     assert grade(contrasts, ["check"]).grade == Grade.CHECK_FAILED
-    assert (found in FOUND) == any(one.speaks for one in judged)
-    if found == Grade.CLEARED:
-        assert all(one.bound is None or one.bound == Bound(True) for one in judged)
+    assert (reached in FOUND) == any(member.speaks for member in judged)
+    if reached == Grade.CLEARED:
+        assert all(member.bound is None or member.bound == Bound(True) for member in judged)
         assert not any(contrast.failed for contrast in contrasts) and any(
-            one.bound for one in judged
+            member.bound for member in judged
         )
 
 
 def test_decisions_and_exit_codes_are_those_of_the_design() -> None:
-    told = {one: (one.decision(), one.decision().exit_code) for one in Grade}
-    assert told == {
+    outcomes = {member: (member.decision(), member.decision().exit_code) for member in Grade}
+    assert outcomes == {
         Grade.CHECK_FAILED: (Decision.NO_DECISION, 5),
         Grade.NOT_IDENTIFIED: (Decision.NO_DECISION, 5),
         Grade.FOUND_STRONG: (Decision.BLOCK, 3),
@@ -118,8 +121,8 @@ def test_decisions_and_exit_codes_are_those_of_the_design() -> None:
         Grade.CLEARED: (Decision.PASS, 0),
         Grade.UNDECIDED: (Decision.NO_DECISION, 5),
     }
-    assert {one: one.decision("suggestive") for one in Grade} == {
-        **{one: one.decision() for one in Grade},
+    assert {member: member.decision("suggestive") for member in Grade} == {
+        **{member: member.decision() for member in Grade},
         Grade.FOUND_SUGGESTIVE: Decision.BLOCK,
     }
 
@@ -127,15 +130,15 @@ def test_decisions_and_exit_codes_are_those_of_the_design() -> None:
 @pytest.mark.parametrize("name", AUDITS)
 def test_the_gate_goes_by_the_grade_of_a_cell(name: str) -> None:
     for code in part_of(name, "vocabulary").VERDICTS:
-        for one in Grade:
-            cell = cell_of(str(code), name, grade=str(one))
+        for member in Grade:
+            cell = cell_of(str(code), name, grade=str(member))
             for block_at in ("strong", "suggestive"):
                 ruling = rule(
                     typed(verdict_of_cells([cell], name, thresholds={"block_at": block_at}))
                 )
                 assert (ruling.decision, ruling.exit_code) == (
-                    one.decision(block_at),
-                    one.decision(block_at).exit_code,
+                    member.decision(block_at),
+                    member.decision(block_at).exit_code,
                 )
 
 

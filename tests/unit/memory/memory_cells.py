@@ -30,14 +30,16 @@ def cell(n=300, fresh=200, references=3, seed=1, **world) -> MemoryCell:
     )
 
 
-def _whole(one: ModelSet) -> ModelSet:
-    k = int(one.model.removeprefix("model "))
+def _whole(side: ModelSet) -> ModelSet:
+    k = int(side.model.removeprefix("model "))
     name = f"{chr(ord('q') + k)}{k}" if k else "m"  # r1, s2, t3: references of several families
-    tokens = dict.fromkeys(TOKEN_SCORES, one.texts["item"])
-    return replace(one, model=name, reads=READS, tokens=tokens, ranks=np.full(one.score.size, 0.4))
+    tokens = dict.fromkeys(TOKEN_SCORES, side.texts["item"])
+    return replace(
+        side, model=name, reads=READS, tokens=tokens, ranks=np.full(side.score.size, 0.4)
+    )
 
 
-def own(made: MemoryCell, *changes: dict) -> MemoryCell:
+def changed(made: MemoryCell, *changes: dict) -> MemoryCell:
     """With these fields of the tested model on the benchmark, and on the held-out items."""
     sides = (*changes, *[{}] * (2 - len(changes)))
     return replace(
@@ -48,8 +50,8 @@ def own(made: MemoryCell, *changes: dict) -> MemoryCell:
 
 def bare(made: MemoryCell, *, references: bool = False) -> MemoryCell:
     """Without held-out items, and without references unless asked for."""
-    kept = tuple((a, None) for a, _ in made.references) if references else ()
-    return replace(made, fresh=None, tested=(made.tested[0], None), references=kept)
+    others = tuple((a, None) for a, _ in made.references) if references else ()
+    return replace(made, fresh=None, tested=(made.tested[0], None), references=others)
 
 
 def judged(
@@ -59,8 +61,8 @@ def judged(
     return analyse([readable(cell, chosen) for cell in cells], Settings(chosen, seed, n_resamples))
 
 
-def run_of(*cells: MemoryCell, found: int = 100) -> RunVerdict:
-    """The verdict of a run of these cells. found: rows, of 100."""
+def run_of(*cells: MemoryCell, n: int = 100) -> RunVerdict:
+    """The verdict of a run of these cells. n: rows, of 100."""
     return RunVerdict(
         seed=3,
         n_resamples=999,
@@ -69,5 +71,5 @@ def run_of(*cells: MemoryCell, found: int = 100) -> RunVerdict:
         results=judged(*cells),
         orders={"seed": 3, "shard_items": 5, "orders": 10, "option_orders": 5},
         runs=({"models": []},),
-        rows=(CellRows("m", "exam", found, 100),),
+        rows=(CellRows("m", "exam", n, 100),),
     )

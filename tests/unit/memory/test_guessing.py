@@ -15,9 +15,9 @@ from audit.statistics.set_difference import as_guessed
 
 def read(cell: MemoryCell) -> MemoryCell:
     """Return the cell with rows of the score that were read."""
-    score = {arm: one for arm, one in READS.items() if arm == "score"}
+    score = {arm: reads for arm, reads in READS.items() if arm == "score"}
     pairs = [
-        tuple(replace(one, reads=score) for one in pair if one)
+        tuple(replace(side, reads=score) for side in pair if side)
         for pair in (cell.tested, *cell.references)
     ]
     return replace(cell, tested=pairs[0], references=tuple(pairs[1:]))  # type: ignore[arg-type]
@@ -47,18 +47,18 @@ def test_options_of_other_numbers_make_no_gap_of_a_model_that_is_as_able_on_both
 
     References of .75 know 67 % and lose 5. So by points alone a gap of 6 is seen, which options
     make."""
-    found = results(name, 8 if name == "equal_weaker" else 4)
-    assert all(one.verdict not in (V.GAP_TO_FRESH, V.CAUSE_UNKNOWN) for one in found)
-    rows = [{g.name: g for g in one.gates}["same_guessing"] for one in found]
+    verdicts = results(name, 8 if name == "equal_weaker" else 4)
+    assert all(verdict.verdict not in (V.GAP_TO_FRESH, V.CAUSE_UNKNOWN) for verdict in verdicts)
+    rows = [{g.name: g for g in verdict.gates}["same_guessing"] for verdict in verdicts]
     assert {round(abs(row.number), 2) for row in rows} == {0.15}
     assert all(sorted(row.numbers.values()) == pytest.approx([0.10, 0.25]) for row in rows)
     if name == "equal_weaker":
         assert any(
             row.status == "fail" for row in rows
         )  # without the same chance these would stand out
-        assert np.mean([one.evidence.gap.did.difference for one in found]) == pytest.approx(
-            0.06, abs=0.02
-        )
+        assert np.mean(
+            [verdict.evidence.gap.did.difference for verdict in verdicts]
+        ) == pytest.approx(0.06, abs=0.02)
 
 
 def test_half_an_exam_is_found_whatever_the_number_of_options():
@@ -68,11 +68,11 @@ def test_half_an_exam_is_found_whatever_the_number_of_options():
 def test_what_is_named_and_what_is_not():
     """The check has a row if the numbers of options differ; what they do not tell is named if
     anybody can guess."""
-    (told,) = results("equal", 1)
+    (informed,) = results("equal", 1)
     (same,) = results("as_told", 1)
     assert "same_guessing" not in {g.name for g in same.gates} and same.evidence.same_chance is None
-    for one in (told, same):
-        assert any("easier to exclude" in line for line in one.cannot_exclude)
-    assert told.evidence.indicator(Name.GAP).unguarded == max(
-        told.evidence.gap.pvalue, told.evidence.same_chance
+    for result in (informed, same):
+        assert any("easier to exclude" in line for line in result.cannot_exclude)
+    assert informed.evidence.indicator(Name.GAP).unguarded == max(
+        informed.evidence.gap.pvalue, informed.evidence.same_chance
     )

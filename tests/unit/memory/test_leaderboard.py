@@ -62,8 +62,8 @@ def test_planted_memory_falls_and_its_interval_holds_the_score_without() -> None
     clean, spoilt = outcomes(0.0), outcomes(0.6)
     truth = float(clean[LEARNT][0].mean())  # the same draws without the plant
     board = board_of(spoilt)
-    row = next(one for one in board.rows if one.model == LEARNT)
-    assert [one.model for one in board.findings] == [LEARNT]
+    row = next(candidate for candidate in board.rows if candidate.model == LEARNT)
+    assert [candidate.model for candidate in board.findings] == [LEARNT]
     assert row.without is not None and row.without.low <= truth <= row.without.high
     assert row.score is not None and row.score.estimate == pytest.approx(
         float(spoilt[LEARNT][0].mean())
@@ -75,7 +75,7 @@ def test_planted_memory_falls_and_its_interval_holds_the_score_without() -> None
         and row.rank_without >= by_truth.index(LEARNT)
     )
     assert row.moved == row.rank_without - 1
-    assert LEARNT in sentence(board) and [one.model for one in board.spoilt] == [LEARNT]
+    assert LEARNT in sentence(board) and [candidate.model for candidate in board.spoilt] == [LEARNT]
 
 
 def test_a_gap_of_unknown_cause_has_the_p_of_the_gap_and_says_what_could_settle_it(
@@ -135,7 +135,7 @@ def test_without_memory_nobody_is_found() -> None:
     board = board_of(outcomes(0.0))
     assert not board.findings and not board.doubtful and len(board.judged) == len(ABILITIES)
     unsure = len(board.undecided)
-    assert unsure == sum(one.grade == "undecided" for one in board.rows) and unsure
+    assert unsure == sum(candidate.grade == "undecided" for candidate in board.rows) and unsure
     named = sentence(replace(board, chosen=True))
     assert f"For {unsure} of them the data are too few to exclude one." in named
     assert "--references names clean ones." in cautions(board)[0]
@@ -151,7 +151,7 @@ def test_the_headline_begins_with_the_undecided_models_if_they_are_most(planted:
     n, below = len(board.judged), f"{board.blind_below:.1f} points"
     for least in (2, 4):  # so many are undecided, the others cleared or found
         rows = []
-        for k, row in enumerate(sorted(board.rows, key=lambda one: one.is_finding)):
+        for k, row in enumerate(sorted(board.rows, key=lambda candidate: candidate.is_finding)):
             grade = Grade.UNDECIDED if k < least else Grade.CLEARED
             rows.append(row if row.is_finding else replace(row, grade=grade))
         made = replace(board, rows=tuple(rows))
@@ -160,18 +160,18 @@ def test_the_headline_begins_with_the_undecided_models_if_they_are_most(planted:
         assert not sentence(replace(made, chosen=True)).startswith("No decision")
 
 
-@pytest.mark.parametrize("found", [1, 2, 3, 4, 6])
-def test_the_headline_names_the_models_that_are_found_up_to_three(found: int) -> None:
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
+def test_the_headline_names_the_models_that_are_found_up_to_three(n: int) -> None:
     board = board_of(outcomes(0.0))
     rows = []
     for k, row in enumerate(board.rows):
-        rows.append(replace(row, grade=Grade.FOUND_STRONG if k < found else Grade.CLEARED))
+        rows.append(replace(row, grade=Grade.FOUND_STRONG if k < n else Grade.CLEARED))
     headline = sentence(replace(board, rows=tuple(rows)))
     named = [row.model for row in rows if row.model in headline]
-    if found <= 3:
-        assert named == [row.model for row in rows[:found]]
+    if n <= 3:
+        assert named == [row.model for row in rows[:n]]
     else:
-        assert len(named) == 1 and f"{found} score higher" in headline
+        assert len(named) == 1 and f"{n} score higher" in headline
     assert headline.startswith("Of 6 judged models")
 
 
@@ -205,9 +205,9 @@ def test_a_model_that_cannot_be_judged_says_why_and_has_no_rank() -> None:
     lost = scores["dune-1"][0].copy()
     lost[::2] = np.nan  # half of the answers cannot be read
     board = board_of(scores | {"dune-1": (lost, scores["dune-1"][1])})
-    row = next(one for one in board.rows if one.model == "dune-1")
+    row = next(candidate for candidate in board.rows if candidate.model == "dune-1")
     assert (row.rank, row.rank_without, row.without) == (None, None, None) and row.why
-    assert sorted(one.rank or 0 for one in board.judged) == [1, 2, 3, 4, 5]
+    assert sorted(candidate.rank or 0 for candidate in board.judged) == [1, 2, 3, 4, 5]
 
 
 def test_page_table_and_document_hold_every_model_and_escape_names() -> None:
@@ -232,8 +232,8 @@ def write_csv(path: Path, scores: dict[str, tuple[np.ndarray, np.ndarray]], skip
     lines = ["model,item,right,benchmark"]
     for model, sides in scores.items():
         for name, values in zip(("exam", "unseen"), sides, strict=True):
-            kept = values[: len(values) // 2] if model == skip else values
-            lines += [f"{model},{name}{k},{int(x)},{name}" for k, x in enumerate(kept)]
+            answers = values[: len(values) // 2] if model == skip else values
+            lines += [f"{model},{name}{k},{int(x)},{name}" for k, x in enumerate(answers)]
     path.write_text("\n".join(lines))
 
 
@@ -256,7 +256,7 @@ def test_the_command_agrees_with_an_import_of_the_same_logs(
     assert content == json.loads((tmp_path / "board" / "leaderboard.json").read_text())
     rows = {model["model"]: model for model in content["models"]}
     cells = json.loads((run / "report" / "verdict.json").read_text())["cells"]
-    assert [one["model"] for one in cells] == ["dune-1", "ember-1", "fjord-1"]
+    assert [plain["model"] for plain in cells] == ["dune-1", "ember-1", "fjord-1"]
     for cell in cells:
         row, (gap,) = (
             rows[cell["model"]],

@@ -57,8 +57,8 @@ def test_worlds_of_scores_are_what_they_say():
         chosen[1:] @ [1, -1] == pytest.approx([0, 0, 0], abs=0.02)
         and 0.02 < chosen[0] @ [1, -1] < 0.1
     )
-    own, fresh = world("gap_5_hidden").tested
-    for side in (own, fresh):  # 4 % of 4,000, each drawn
+    published, fresh = world("gap_5_hidden").tested
+    for side in (published, fresh):  # 4 % of 4,000, each drawn
         assert np.isnan(side.score).sum() == pytest.approx(160, abs=50)
     lost = world("clean_unparsed").references[0][0]
     assert lost.unread.mean() == pytest.approx(0.04, abs=0.01)
@@ -69,25 +69,27 @@ def test_worlds_of_texts_are_what_they_say():
         made = world(name)
         return [(side[0], side[1].texts["item"]) for side in (made.tested, *made.references)]
 
-    (own, fresh), *_ = parts("larger_1.5")
+    (published, fresh), *_ = parts("larger_1.5")
     assert fresh.std() == pytest.approx(0.15 * 1.5, rel=0.05)
-    assert own.texts["item"].mean() - fresh.mean() == pytest.approx(0.15 * 0.5 * 1.5, abs=0.02)
+    assert published.texts["item"].mean() - fresh.mean() == pytest.approx(
+        0.15 * 0.5 * 1.5, abs=0.02
+    )
     assert (
         fresh.mean() > 0.95 * parts("larger_1.5")[1][1].mean()
     )  # fewer nats a byte than smaller models
     for name, gain, others in (("text", 0.3, 0), ("felt_2", 0.6, 0.3), ("sequenced", 0.3, 0.3)):
-        (own, _), *rest = parts(name)
-        assert own.options[:, 0].mean() == pytest.approx(gain, abs=0.06), name
-        assert np.mean([one.options[:, 0].mean() for one, _ in rest]) == pytest.approx(
+        (published, _), *rest = parts(name)
+        assert published.options[:, 0].mean() == pytest.approx(gain, abs=0.06), name
+        assert np.mean([reference.options[:, 0].mean() for reference, _ in rest]) == pytest.approx(
             others, abs=0.12
         ), name
 
 
 def test_rates_are_reproducible_and_written(tmp_path):
     design = MemoryDesign(60, 40, 1)
-    asked = Namespace(simulations=3, seed=42), {design: ("clean", "text")}
-    first, again = (list(calibrate(*memory.procedures(*asked))) for _ in range(2))
-    assert first == again and [complete for _, complete in first] == [False, True]
+    arguments = Namespace(simulations=3, seed=42), {design: ("clean", "text")}
+    first, second = (list(calibrate(*memory.procedures(*arguments))) for _ in range(2))
+    assert first == second and [complete for _, complete in first] == [False, True]
     (entry,) = first[-1][0]
     assert {f"{w}{o}" for w in ("clean", "text") for o in OUTCOMES} <= set(entry["rates"])
     path = tmp_path / "table.json"
@@ -104,8 +106,8 @@ def test_rates_are_reproducible_and_written(tmp_path):
 
 def test_a_model_that_recites_is_found():
     rng = np.random.default_rng(1)
-    found = judge(MemoryDesign(600, 400, 8), World(file=0.8), rng)
-    assert dict(zip(OUTCOMES, found, strict=True)) == {
+    outcomes = judge(MemoryDesign(600, 400, 8), World(file=0.8), rng)
+    assert dict(zip(OUTCOMES, outcomes, strict=True)) == {
         "": True,
         "_text": True,
         "_gap": False,
@@ -124,8 +126,8 @@ def test_guessed_answers_make_no_gap_and_clear_none():
     design = MemoryDesign(1500, 1000, 8)
 
     def rates(name, outcome):
-        found = [judge(design, WORLDS[name], np.random.default_rng([1, k])) for k in range(12)]
-        return np.mean(found, axis=0)[OUTCOMES.index(outcome)]
+        decisions = [judge(design, WORLDS[name], np.random.default_rng([1, k])) for k in range(12)]
+        return np.mean(decisions, axis=0)[OUTCOMES.index(outcome)]
 
     assert rates("guessed_wider", "") <= 1 / 12 and rates("gap_5_guessed", "_cleared") <= 1 / 12
 
@@ -173,8 +175,8 @@ def test_a_gap_that_matters_is_hardly_ever_cleared_and_clean_models_are():
     panel = correct(
         known[:12]
     )  # Holm takes no more findings away than the panel of the calibration
-    for one, most in zip(panel, map(memory.in_panel, known[:12]), strict=True):
-        for a, b in zip(one.indicators, most.indicators, strict=True):
+    for evidence, most in zip(panel, map(memory.in_panel, known[:12]), strict=True):
+        for a, b in zip(evidence.indicators, most.indicators, strict=True):
             assert a.adjusted is None or a.adjusted <= b.adjusted + 1e-12
 
 

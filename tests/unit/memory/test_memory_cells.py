@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from memory_cells import cell, judged, own
+from memory_cells import cell, changed, judged
 
 from audit.core.records import NO_OPTION, FinishReason, Generation, Item, Setting, TokenLogprobs
 from audit.memory import items
@@ -128,56 +128,58 @@ def test_an_order_that_was_sent_as_the_published_one_is_counted(tmp_path):
 
 
 def rows_of(model: str, skip: tuple = ()) -> list[dict]:
-    found = []
+    rows = []
     for k, q in enumerate(QUESTIONS):
-        found.append(row(model, q, "score", 0, reading="letter", correct=k != 2, parsed=k != 3))
-        found.append(published(model, q))
-        found.append(row(model, q, "options", 1, option_logprobs=(-3.0, -20.0)))
+        rows.append(row(model, q, "score", 0, reading="letter", correct=k != 2, parsed=k != 3))
+        rows.append(published(model, q))
+        rows.append(row(model, q, "options", 1, option_logprobs=(-3.0, -20.0)))
         for level in range(3):
-            one = row(model, q, "order", level, shard=0, option_logprobs=(None, -10.0 - level))
-            found.append(
-                one
+            order = row(model, q, "order", level, shard=0, option_logprobs=(None, -10.0 - level))
+            rows.append(
+                order
                 if (k, level) not in skip
-                else one | {"error": "prompt too long", "option_logprobs": ()}
+                else order | {"error": "prompt too long", "option_logprobs": ()}
             )
-    found[2] |= {"asked": False, "error": "no such order", "option_logprobs": ()}
-    return found
+    rows[2] |= {"asked": False, "error": "no such order", "option_logprobs": ()}
+    return rows
 
 
 def test_rows_become_arrays(tmp_path):
     folder = run(tmp_path, [*rows_of("m"), *rows_of("ref", skip=((1, 2),))])
     (cell,) = load_memory(folder, ["m"], [], "b", None, OWN)
-    own, nothing = cell.tested
+    tested, nothing = cell.tested
     assert nothing is None and [reference[0].model for reference in cell.references] == ["ref"]
-    assert own.score.tolist()[:3] == [1.0, 1.0, 0.0] and math.isnan(
-        own.score[3]
+    assert tested.score.tolist()[:3] == [1.0, 1.0, 0.0] and math.isnan(
+        tested.score[3]
     )  # unread is not wrong
-    assert np.flatnonzero(own.unread).tolist() == [3]
+    assert np.flatnonzero(tested.unread).tolist() == [3]
     # -17.5 nats of 5 + 8 + ... bytes: "abcd" 4, three letters 9, " yes" 4, " no" 3, " maybe" 6
-    assert own.texts["item"] == pytest.approx(-17.5 / 26)
-    assert own.texts["half"] == pytest.approx(-2.0 / 2)
-    assert own.texts["wrong"] == pytest.approx((-4.0 - 6.0) / 10)
-    assert own.tokens["mean"] == pytest.approx(-2.0) and own.tokens["min_k"] == pytest.approx(-3.0)
-    assert own.ranks == pytest.approx(0.5)
-    assert own.options[1].tolist() == [-14.5, -20.0] and math.isnan(own.options[0, 1])
-    assert own.order.tolist() == [[-40.0, -44.0, -48.0]]  # four items of one shard, added up
-    assert own.reads["options"].not_asked == 1 and own.reads["options"].share == 1
-    assert own.reads["score"].share == 0.75
-    theirs = cell.references[0][0]
-    assert theirs.order[0, :2].tolist() == [-40.0, -44.0] and math.isnan(
-        theirs.order[0, 2]
+    assert tested.texts["item"] == pytest.approx(-17.5 / 26)
+    assert tested.texts["half"] == pytest.approx(-2.0 / 2)
+    assert tested.texts["wrong"] == pytest.approx((-4.0 - 6.0) / 10)
+    assert tested.tokens["mean"] == pytest.approx(-2.0) and tested.tokens["min_k"] == pytest.approx(
+        -3.0
+    )
+    assert tested.ranks == pytest.approx(0.5)
+    assert tested.options[1].tolist() == [-14.5, -20.0] and math.isnan(tested.options[0, 1])
+    assert tested.order.tolist() == [[-40.0, -44.0, -48.0]]  # four items of one shard, added up
+    assert tested.reads["options"].not_asked == 1 and tested.reads["options"].share == 1
+    assert tested.reads["score"].share == 0.75
+    other = cell.references[0][0]
+    assert other.order[0, :2].tolist() == [-40.0, -44.0] and math.isnan(
+        other.order[0, 2]
     )  # not of three items
-    assert theirs.reads["order"].read == 11
+    assert other.reads["order"].read == 11
 
 
 def test_neighbours_are_compared_in_the_orders_that_are_asked():
     texts = ("red fox", "red fox", "blue sea", "blue sea")
     qs = [Item(f"b/{k}", "b", text, (), -1, f"b/{k}", target=1.0) for k, text in enumerate(texts)]
-    own = Orders("", 7, 4, 23, 1)
-    found = neighbours(shards_of(qs, 4), own)
-    assert found["words"].shape == (1, 24) and found["words"][0, 0] == pytest.approx(2 / 3)
-    assert np.nanmax(found["words"][0]) == found["words"][0, 0]
-    assert shard_orders(qs, own)[0] == (0, 1, 2, 3)
+    orders = Orders("", 7, 4, 23, 1)
+    measures = neighbours(shards_of(qs, 4), orders)
+    assert measures["words"].shape == (1, 24) and measures["words"][0, 0] == pytest.approx(2 / 3)
+    assert np.nanmax(measures["words"][0]) == measures["words"][0, 0]
+    assert shard_orders(qs, orders)[0] == (0, 1, 2, 3)
 
 
 def test_tokens_are_kept_of_the_published_text_alone():
@@ -209,11 +211,13 @@ def test_an_item_is_its_stem_and_its_lettered_options_as_published():
         assert item_text(q) == "Which animal barks at night?\nA. cow\nB. hen\nC. dog\nD. ant"
         pieces = item_pieces(q)
         assert pieces[:4] == ("Which animal barks", " at night?", "\nA.", " cow")
-        told = items.likelihoods_a_byte(
+        likelihoods = items.likelihoods_a_byte(
             pieces, [-float(k) for k in range(len(pieces))], q.options, q.gold
         )
         assert [pieces[k] for k in (3, 5, 9)] == [" cow", " hen", " ant"]
-        assert told["wrong"] == -(3 + 5 + 9) / 12 and told["half"] == -1 / len(pieces[1])
+        assert likelihoods["wrong"] == -(3 + 5 + 9) / 12 and likelihoods["half"] == -1 / len(
+            pieces[1]
+        )
     assert item_pieces(question(text="Why?"))[:2] == ("Why?", "")
     number = Item("n", "b", "How many?", (), NO_OPTION, "n", target=3.0)
     assert item_text(number) == "How many?"
@@ -298,15 +302,17 @@ def of(made):
 def test_the_headline_begins_with_score_and_score_without_memory():
     made = cell(n=600, fresh=400, answers=0.5)
     result = of(made)
-    found = result.without.estimate
+    estimates = result.without.estimate
     assert result.headline.startswith(result.without.sentence)
     assert (
         result.without.reason.code == "without" and result.without.reason.numbers["references"] == 3
     )
     assert result.without.reason.numbers["score"].estimate == made.tested[0].score.mean()
-    assert found.without.high < found.score.estimate  # half of the answers is seen
-    assert found.share.low < 0.5 < found.share.high
-    assert found.alone.high - found.alone.low > found.without.high - found.without.low
+    assert estimates.without.high < estimates.score.estimate  # half of the answers is seen
+    assert estimates.share.low < 0.5 < estimates.share.high
+    assert (
+        estimates.alone.high - estimates.alone.low > estimates.without.high - estimates.without.low
+    )
 
 
 @pytest.mark.parametrize(
@@ -328,18 +334,18 @@ def test_unparsed_answers_widen_it():
     """One in fifteen, whatever it was."""
     made = cell(n=600, fresh=400)
     scores = (
-        np.where(np.arange(one.score.size) % 15 == 0, np.nan, one.score) for one in made.tested
+        np.where(np.arange(side.score.size) % 15 == 0, np.nan, side.score) for side in made.tested
     )
-    lost = own(made, *({"score": score} for score in scores))
-    one, other = of(made).without.estimate, of(lost).without.estimate
-    assert other.without.high - other.without.low > one.without.high - one.without.low
+    lost = changed(made, *({"score": score} for score in scores))
+    whole, other = of(made).without.estimate, of(lost).without.estimate
+    assert other.without.high - other.without.low > whole.without.high - whole.without.low
 
 
 def test_items_are_ranked_and_those_of_a_text_that_was_read_are_named():
     made = cell(n=400, fresh=300)
     model, read = made.tested[0], np.arange(400) < 80
     texts = {**model.texts, "item": model.texts["item"] + 3.0 * read}
-    result = of(own(made, {"texts": texts, "score": np.where(read, 1.0, model.score)}))
+    result = of(changed(made, {"texts": texts, "score": np.where(read, 1.0, model.score)}))
     questions = {
         ("exam", id_): Item(id_, "exam", f"Stem {id_}\nmore", ("a", "b"), 0, id_)
         for id_ in made.published.question_ids

@@ -52,8 +52,8 @@ def test_the_design_has_the_order_test_only_where_every_item_is_asked():
 
 def test_of_an_endpoint_the_score_alone_is_asked(tmp_path):
     words = fresh(fresh_file(tmp_path, ("What is new here?", "all")))
-    for asked in (("model=openai_compatible",), ("orders=0", "option_orders=0")):
-        config = configured(*asked, *words)
+    for overrides in (("model=openai_compatible",), ("orders=0", "option_orders=0")):
+        config = configured(*overrides, *words)
         assert [s.arm for s in design_of(config).settings] == [
             "score"
         ] and config.orders == config.option_orders == 0
@@ -65,25 +65,25 @@ def test_the_plan_names_the_missing_dates_and_references_of_one_family(tmp_path)
     served = ["endpoint=http://127.0.0.1:1/v1", "model_id=mine", "references=[ref-1,ref-2]"]
     words = [*served, "benchmark=elementary", *held_out, "control_benchmark.date=2026-05"]
 
-    def told(*more: str) -> list[str]:
+    def notes(*more: str) -> list[str]:
         with one_call():
             config = command_line.configured("memory", [*words, *more])
             return cautions(resolve_memory(config), config)
 
     mine = "model.mine.released=2025-12"
-    dates, families = told(mine)
+    dates, families = notes(mine)
     assert dates.endswith("Missing: model.ref-1.released, model.ref-2.released.")
     assert "model.ref-1.family=oak model.ref-2.family=pine" in families
-    assert told()[0].endswith(
+    assert notes()[0].endswith(
         "Missing: model.mine.released, model.ref-1.released, model.ref-2.released."
     )
-    one = [mine, "model.ref-1.released=2025-10"]
-    assert told(*one)[0].endswith("Missing: model.ref-2.released.")
-    both = [*one, "model.ref-2.released=2025-09"]
-    assert told(*both) == [families]
-    oaks = told(*both, "model.ref-1.family=oak", "model.ref-2.family=oak")
+    dated = [mine, "model.ref-1.released=2025-10"]
+    assert notes(*dated)[0].endswith("Missing: model.ref-2.released.")
+    both = [*dated, "model.ref-2.released=2025-09"]
+    assert notes(*both) == [families]
+    oaks = notes(*both, "model.ref-1.family=oak", "model.ref-2.family=oak")
     assert len(oaks) == 1 and "(oak)" in oaks[0] and "model." not in oaks[0]
-    assert told(*both, "model.ref-1.family=oak") == []
+    assert notes(*both, "model.ref-1.family=oak") == []
 
 
 def test_a_plan_with_prices_ends_in_the_sum_of_all_models(tmp_path):
@@ -93,28 +93,28 @@ def test_a_plan_with_prices_ends_in_the_sum_of_all_models(tmp_path):
         f"+cost.prices.{name}={{prompt: 0, generated: 1000000}}" for name in ("mine", "ref-1")
     ]
 
-    def told(*more: str) -> tuple[list[str], int, int]:
+    def plan(*more: str) -> tuple[list[str], int, int]:
         with one_call():
             config = command_line.configured(
                 "memory", [*served, "benchmark=elementary", *held_out, *more]
             )
             resolved = resolve_memory(config)
-            asked = dry_run(resolved)
-            calls = sum(one.planned.calls for one in asked)
-            generated = sum(one.planned.tokens.generated for one in asked)
-            return describe(resolved, config, asked), calls, generated
+            estimates = dry_run(resolved)
+            calls = sum(estimate.planned.calls for estimate in estimates)
+            generated = sum(estimate.planned.tokens.generated for estimate in estimates)
+            return describe(resolved, config, estimates), calls, generated
 
-    lines, calls, generated = told(*prices)  # a generated token costs 1 USD
+    lines, calls, generated = plan(*prices)  # a generated token costs 1 USD
     assert lines[-1].startswith(f"in all: about {calls:,} calls")
     assert lines[-1].endswith(f"at most {generated:,.2f} USD")
-    plain, *_ = told()
+    plain, *_ = plan()
     assert not any(line.startswith("in all") for line in plain)
     unknown = [line for line in plain if "+cost.prices." in line]
     assert len(unknown) == 4 and "+cost.prices.ref-1=" in unknown[-1]  # two models, two sets
 
 
 @pytest.mark.parametrize(
-    ("override", "what"),
+    ("override", "message"),
     [
         ("shard_items=1", "shard_items is 1"),
         ("orders=0", "orders is 0"),
@@ -127,8 +127,8 @@ def test_a_plan_with_prices_ends_in_the_sum_of_all_models(tmp_path):
         ("n=0", "n: 0"),
     ],
 )
-def test_what_the_configuration_alone_tells_is_refused(override, what):
-    with pytest.raises(AuditError, match=what):
+def test_what_the_configuration_alone_tells_is_refused(override, message):
+    with pytest.raises(AuditError, match=message):
         configured(override)
 
 
@@ -138,8 +138,8 @@ def test_fresh_items_may_be_a_file(tmp_path):
     assert [s.benchmark.name for s in resolved.samples] == ["elementary", "fresh"]
     assert [q.id for q in resolved.samples[1].questions()] == ["new/0", "new/1"]
     other = fresh_file(tmp_path, ("What else is new?", "all"))
-    again = resolve_memory(configured(*fresh(other), f"run_dir={tmp_path / 'run'}"))
-    assert again.identity != resolved.identity  # the file's content is part of the run
+    changed = resolve_memory(configured(*fresh(other), f"run_dir={tmp_path / 'run'}"))
+    assert changed.identity != resolved.identity  # the file's content is part of the run
 
 
 def test_a_fresh_set_that_shares_an_item_is_refused_whatever_its_marks(tmp_path):
@@ -179,8 +179,8 @@ def test_the_plan_counts_calls_and_says_what_cannot_be_judged():
     )
     words = ("control_benchmark=contrast", "n=20")
     assert "they need references (" in "\n".join(_missing(configured(*words), whole=True))
-    some = plan_of(configured("n=20"))
-    assert "n=all" in some
+    partial = plan_of(configured("n=20"))
+    assert "n=all" in partial
 
 
 def test_the_plan_prints_the_command_of_a_design_that_clears_models(tmp_path):
@@ -193,11 +193,11 @@ def test_the_plan_prints_the_command_of_a_design_that_clears_models(tmp_path):
 def test_the_plan_says_that_few_references_do_not_find_answers(tmp_path):
     path = fresh_file(tmp_path, ("What is new here?", "all"), ("And what is not?", "none"))
 
-    def told(count: int) -> str:
+    def plan(count: int) -> str:
         names = [f"r{k}" for k in range(count)]
         config = configured(*fresh(path), "n=2")
         config.model.update({name: replace(config.model["scripted"], name=name) for name in names})
         config.references = names
         return plan_of(config)
 
-    assert [f"\n  {n} references " in told(n) for n in (1, 3, 5)] == [False, True, False]
+    assert [f"\n  {n} references " in plan(n) for n in (1, 3, 5)] == [False, True, False]

@@ -23,11 +23,11 @@ PRIOR = PRIORS["held_out"]
 
 def of_files(folder: Path) -> dict[tuple[str, tuple[str, ...]], str]:
     """Gold letter by question and choices."""
-    found = {}
+    golds = {}
     for path in sorted(folder.glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as handle:
-            found |= {(row[0], tuple(row[1:5])): row[5] for row in csv.reader(handle)}
-    return found
+            golds |= {(row[0], tuple(row[1:5])): row[5] for row in csv.reader(handle)}
+    return golds
 
 
 @cache

@@ -60,9 +60,11 @@ CHANGED = {
 
 @pytest.mark.parametrize("code", TEXTS)
 def test_every_code_is_said_with_the_numbers_of_the_house(code: str) -> None:
-    said = spoken(TEXTS, code, NUMBERS | CHANGED.get(code, {}))
-    assert "Name." not in said and (
-        said[0].isupper() or said.startswith(("m ", "b ", "3 ", "60 "))
-    ), said
+    sentence = spoken(TEXTS, code, NUMBERS | CHANGED.get(code, {}))
+    assert "Name." not in sentence and (
+        sentence[0].isupper() or sentence.startswith(("m ", "b ", "3 ", "60 "))
+    ), sentence
     # nats and bits have three digits
-    assert code in ("seen", "not_seen", "stands_out") or not re.search(r"\d\.\d{2}", said), said
+    assert code in ("seen", "not_seen", "stands_out") or not re.search(r"\d\.\d{2}", sentence), (
+        sentence
+    )

@@ -11,7 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 from memory_cells import LIMITS as SETTINGS
-from memory_cells import READS, bare, cell, judged, own, run_of
+from memory_cells import READS, bare, cell, changed, judged, run_of
 
 from audit.core.errors import ConfigError
 from audit.judging.decision import document_of, rule
@@ -67,7 +67,7 @@ def limits(made: MemoryCell, result) -> set[str]:
     return set(codes(cannot_exclude(made, result.evidence, 0.05)))
 
 
-def said(made: MemoryCell, result):
+def headline_of(made: MemoryCell, result):
     """Code and numbers of the headline."""
     return headline(made, result.verdict, result.evidence, result.gates, SETTINGS.alpha)
 
@@ -82,13 +82,13 @@ def test_each_grade_ends_in_its_exit_code() -> None:
     missing = Indicator(Name.GAP, why=because("needs_references"))
     text = replace(seen, name=Name.ITEM)
 
-    def of(*indicators: Indicator, effect: float = 0.2, gates=(), **own) -> tuple[str, str, int]:
-        made = replace(e, indicators=indicators, **own)
-        found = decide(made, gates, replace(limits_, effect_of_interest=effect))
-        assert VERDICTS[found.verdict].grade == found.grade
-        one = documents.cell_of(str(found.verdict), "memory", grade=str(found.grade))
-        ruling = rule(documents.typed(documents.verdict_of_cells([one], "memory")))
-        return str(found.verdict), str(found.grade), ruling.exit_code
+    def of(*indicators: Indicator, effect: float = 0.2, gates=(), **fields) -> tuple[str, str, int]:
+        made = replace(e, indicators=indicators, **fields)
+        decision = decide(made, gates, replace(limits_, effect_of_interest=effect))
+        assert VERDICTS[decision.verdict].grade == decision.grade
+        plain = documents.cell_of(str(decision.verdict), "memory", grade=str(decision.grade))
+        ruling = rule(documents.typed(documents.verdict_of_cells([plain], "memory")))
+        return str(decision.verdict), str(decision.grade), ruling.exit_code
 
     assert of(gap) == ("nothing_seen_by_this_instrument", "cleared", 0)
     assert of(gap, effect=e.upper() - 0.001) == ("underpowered", "undecided", 5)
@@ -136,7 +136,7 @@ def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_and_the_data_
     assert (
         three.decision.verdict == V.NOTHING_SEEN
     )  # by the data alone, whatever power such a design has
-    assert said(clean, result).code == "headline_nothing"
+    assert headline_of(clean, result).code == "headline_nothing"
     assert {"other_layout", "read_once", "held_out_differ"} <= limits(clean, result)
     (few,) = judged(clean, effect_of_interest=limit - 0.001)
     assert few.decision.verdict == V.UNDERPOWERED
@@ -156,8 +156,8 @@ def test_a_model_that_guesses_is_not_cleared_by_its_score_and_a_text_that_it_rea
     rng = np.random.default_rng(4)
     for text, verdict in ((0.0, V.WITHHELD), (0.6, V.MEMORY_OF_TEXT)):
         made = cell(n=1000, fresh=600, references=8, file=text)
-        guesses = ({"score": (rng.random(one.score.size) < right) * 1.0} for one in made.tested)
-        (result,) = judged(own(made, *guesses), effect_of_interest=0.2)
+        guesses = ({"score": (rng.random(side.score.size) < right) * 1.0} for side in made.tested)
+        (result,) = judged(changed(made, *guesses), effect_of_interest=0.2)
         assert {g.name: g.status for g in result.gates}["above_guessing"] == Status.FAIL
         assert result.decision.verdict == verdict
 
@@ -165,13 +165,13 @@ def test_a_model_that_guesses_is_not_cleared_by_its_score_and_a_text_that_it_rea
 def test_what_to_do_about_guessing_hangs_on_what_was_answered():
     """Of one item, or none, no score could be above guessing: chance and two standard errors are 1
     or more."""
-    made, found = cell(n=100, fresh=0, references=0), []
+    made, gates = cell(n=100, fresh=0, references=0), []
     for answered in (100, 1, 0):
         score = np.where(np.arange(100) < answered, answered == 1, np.nan).astype(float)
-        found.append(above_guessing(own(made, {"score": score}), withholds=True))
-    assert [gate.status for gate in found] == [Status.FAIL] * 3
-    assert [gate.threshold >= 1 for gate in found] == [False, True, True]
-    assert len({gate.advice for gate in found}) == 3
+        gates.append(above_guessing(changed(made, {"score": score}), withholds=True))
+    assert [gate.status for gate in gates] == [Status.FAIL] * 3
+    assert [gate.threshold >= 1 for gate in gates] == [False, True, True]
+    assert len({gate.advice for gate in gates}) == 3
 
 
 def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
@@ -184,8 +184,8 @@ def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
         replace(indicator, adjusted=1.0, unguarded_adjusted=1.0)
         for indicator in alone.evidence.indicators
     )
-    found = decide(replace(alone.evidence, indicators=panel), alone.gates, SETTINGS)
-    assert found.verdict == V.UNDERPOWERED and codes(found.reasons)[:2] == [
+    decision = decide(replace(alone.evidence, indicators=panel), alone.gates, SETTINGS)
+    assert decision.verdict == V.UNDERPOWERED and codes(decision.reasons)[:2] == [
         "found_alone",
         "gap_compatible",
     ]
@@ -195,8 +195,10 @@ def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
     panel = tuple(
         replace(indicator, adjusted=1.0, unguarded_adjusted=1.0) for indicator in read.indicators
     )
-    found = decide(replace(read, indicators=panel), (), replace(SETTINGS, effect_of_interest=0.3))
-    assert found.verdict == V.UNDERPOWERED and found.reasons[0].code == "found_alone"
+    decision = decide(
+        replace(read, indicators=panel), (), replace(SETTINGS, effect_of_interest=0.3)
+    )
+    assert decision.verdict == V.UNDERPOWERED and decision.reasons[0].code == "found_alone"
     (clean,) = judged(cell(n=1000, fresh=900, references=8), **WIDE)
     assert clean.decision.verdict == V.NOTHING_SEEN
 
@@ -207,7 +209,7 @@ def test_who_does_better_on_held_out_items_than_its_references_is_not_cleared():
     (clean,) = judged(made, **WIDE)
     learnt = np.random.default_rng(3).random(500) < 0.5
     score = np.maximum(made.tested[1].score, learnt)
-    (hidden,) = judged(own(made, {}, {"score": score}), **WIDE)
+    (hidden,) = judged(changed(made, {}, {"score": score}), **WIDE)
     assert clean.decision.verdict == V.NOTHING_SEEN and not clean.evidence.favours_held_out
     assert hidden.evidence.upper() <= WIDE["effect_of_interest"]
     assert hidden.decision.verdict == V.UNDERPOWERED
@@ -219,11 +221,11 @@ def test_who_does_better_on_held_out_items_than_its_references_is_not_cleared():
 def without(made: MemoryCell, published: float, fresh: float, share: float = 0.04) -> MemoryCell:
     """With so many of the tested model's answers unparsed on each set, all of this score."""
     sides = []
-    for one, score in zip(made.tested, (published, fresh), strict=True):
-        kept = one.score.copy()
-        kept[np.flatnonzero(one.score == score)[: round(share * one.score.size)]] = np.nan
-        sides.append({"score": kept})
-    return own(made, *sides)
+    for side, score in zip(made.tested, (published, fresh), strict=True):
+        left = side.score.copy()
+        left[np.flatnonzero(side.score == score)[: round(share * side.score.size)]] = np.nan
+        sides.append({"score": left})
+    return changed(made, *sides)
 
 
 @pytest.mark.long
@@ -235,16 +237,16 @@ def test_unparsed_answers_that_hide_a_gap_clear_nobody():
     assert whole.evidence.imputed_gaps == () and whole.holds_up_to is None
     (result,) = judged(without(made, 1.0, 0.0, 0.06), alpha=1e-9)
     e = result.evidence
-    highs = [one.high for one in e.imputed_gaps]
+    highs = [bound.high for bound in e.imputed_gaps]
     assert (
         e.gap.high < e.limits()[2]
         and highs == sorted(highs)
-        and [one.gamma for one in e.imputed_gaps] == list(GAMMAS)
+        and [bound.gamma for bound in e.imputed_gaps] == list(GAMMAS)
     )
     limit = (e.upper(0) + e.upper()) / 2  # refuted as parsed, and not at an odds ratio of 3
     strict = replace(SETTINGS, effect_of_interest=limit, alpha=1e-9)
-    found = decide(e, result.gates, strict)
-    assert found.verdict == V.UNDERPOWERED and found.reasons[0].numbers["gamma"] == 3.0
+    decision = decide(e, result.gates, strict)
+    assert decision.verdict == V.UNDERPOWERED and decision.reasons[0].numbers["gamma"] == 3.0
     assert decide(replace(e, imputed_gaps=()), result.gates, strict).verdict == V.NOTHING_SEEN
     wide = replace(
         SETTINGS,
@@ -280,7 +282,9 @@ def test_unparsed_answers_make_no_gap():
 
 def test_answers_that_were_never_asked_for_are_held_for_nothing():
     made = without(cell(n=300, fresh=200), 0.0, 1.0)
-    (result,) = judged(own(made, *({"requested": ~np.isnan(one.score)} for one in made.tested)))
+    (result,) = judged(
+        changed(made, *({"requested": ~np.isnan(side.score)} for side in made.tested))
+    )
     assert result.evidence.imputed_gaps == ()
 
 
@@ -288,8 +292,8 @@ def test_answers_that_were_never_asked_for_are_held_for_nothing():
 def test_four_in_a_hundred_unparsed_at_random_do_not_take_the_clearance():
     made, r = cell(n=3000, fresh=2000, references=8, seed=2), np.random.default_rng(1)
 
-    def lose(one):
-        return replace(one, score=np.where(r.random(one.score.size) < 0.04, np.nan, one.score))
+    def lose(side):
+        return replace(side, score=np.where(r.random(side.score.size) < 0.04, np.nan, side.score))
 
     pairs = [tuple(map(lose, pair)) for pair in (made.tested, *made.references)]
     lost = replace(made, tested=pairs[0], references=tuple(pairs[1:]))
@@ -305,14 +309,18 @@ def test_memory_of_the_text_is_seen_by_order_and_completion():
     assert result.decision.verdict == V.MEMORY_OF_TEXT
     assert all(p_of(result, name) <= 0.05 for name in (Name.ORDER, Name.OPTIONS, *TEXTS_OF))
     assert p_of(result, Name.GAP) > 0.05
-    assert said(made, result).numbers["indicators"] == [name for name in Name if name != Name.GAP]
-    assert not said(made, result).numbers["gap"]
+    assert headline_of(made, result).numbers["indicators"] == [
+        name for name in Name if name != Name.GAP
+    ]
+    assert not headline_of(made, result).numbers["gap"]
 
 
 def test_learnt_answers_are_a_gap_to_fresh_items():
     (result,) = judged(made := cell(n=600, fresh=400, answers=0.6))
     assert result.decision.verdict == V.GAP_TO_FRESH and p_of(result, Name.GAP) <= 0.05
-    assert said(made, result).numbers["difference"] == result.evidence.gap.did.difference > 0.1
+    assert (
+        headline_of(made, result).numbers["difference"] == result.evidence.gap.did.difference > 0.1
+    )
 
 
 def test_held_out_items_that_are_harder_for_every_model_are_judged_and_are_no_gap():
@@ -329,12 +337,12 @@ def test_held_out_items_that_are_harder_for_every_model_are_judged_and_are_no_ga
 
 
 def test_a_gap_is_not_judged_if_the_sets_are_unequal_and_the_scales_disagree():
-    found = judged(cell(n=1000, fresh=600, references=5, fresh_harder=0.25, answers=0.6))[
+    evidence = judged(cell(n=1000, fresh=600, references=5, fresh_harder=0.25, answers=0.6))[
         0
     ].evidence
     limits = MemoryThresholds()
-    assert not unmatched(found, limits)
-    doubtful = replace(found, abilities=(replace(found.abilities[0], pvalue=0.2),))
+    assert not unmatched(evidence, limits)
+    doubtful = replace(evidence, abilities=(replace(evidence.abilities[0], pvalue=0.2),))
     assert unmatched(doubtful, limits)
     alike = replace(doubtful, gap=replace(doubtful.gap, reference_pvalue=0.3))
     assert not unmatched(alike, limits)
@@ -379,8 +387,10 @@ def test_what_a_model_makes_of_orders_and_texts_by_itself_is_no_memory(world, na
     )
     assert doubt(result, *names) == {why} and codes(result.decision.what_to_do) == [advice]
     for name in names:
-        one = result.evidence.indicator(name)
-        assert one.unguarded < 0.02 and (not one.judged or one.pvalue > 0.05 / 6), name
+        indicator = result.evidence.indicator(name)
+        assert indicator.unguarded < 0.02 and (
+            not indicator.judged or indicator.pvalue > 0.05 / 6
+        ), name
     for text in result.evidence.completion.values() if names == TEXTS_OF else ():
         assert max(text.nats.pvalue, text.own_spread.pvalue) < 0.01 / 6
 
@@ -388,15 +398,17 @@ def test_what_a_model_makes_of_orders_and_texts_by_itself_is_no_memory(world, na
 def test_references_that_find_any_text_less_likely_do_not_bracket_the_model():
     made = cell(file=0.6)
 
-    def said(one, nats):
-        return {**one.texts, "item": np.full_like(one.texts["item"], nats)}
+    def texts_of(side, nats):
+        return {**side.texts, "item": np.full_like(side.texts["item"], nats)}
 
-    worse = tuple((a, replace(b, texts=said(b, -0.6))) for a, b in made.references)
+    worse = tuple((a, replace(b, texts=texts_of(b, -0.6))) for a, b in made.references)
     (result,) = judged(
-        own(replace(made, references=worse), {}, {"texts": said(made.tested[1], -0.5)})
+        changed(replace(made, references=worse), {}, {"texts": texts_of(made.tested[1], -0.5)})
     )
-    one = result.evidence.indicator(Name.ORDER)
-    assert one.pvalue == 1.0 and one.unguarded < 0.01 and one.doubt.code == "any_text_likelier"
+    order = result.evidence.indicator(Name.ORDER)
+    assert (
+        order.pvalue == 1.0 and order.unguarded < 0.01 and order.doubt.code == "any_text_likelier"
+    )
 
 
 def test_without_held_out_items_nobody_knows_whether_references_bracket_an_order():
@@ -419,18 +431,18 @@ def test_what_a_model_makes_of_long_texts_is_no_memory_of_them():
 
     def longer(pair, slope):
         return tuple(
-            replace(one, texts={name: x + 0.15 * slope * length for name, x in one.texts.items()})
-            for one, length in zip(pair, lengths, strict=True)
+            replace(side, texts={name: x + 0.15 * slope * length for name, x in side.texts.items()})
+            for side, length in zip(pair, lengths, strict=True)
         )
 
-    theirs = tuple(longer(pair, 0.3) for pair in made.references)
-    moved = replace(made, tested=longer(made.tested, 0.6), references=theirs)
+    lengthened = tuple(longer(pair, 0.3) for pair in made.references)
+    moved = replace(made, tested=longer(made.tested, 0.6), references=lengthened)
     sets = (
-        replace(one, log_length=x)
-        for one, x in zip((made.published, made.fresh), lengths, strict=True)
+        replace(facts, log_length=x)
+        for facts, x in zip((made.published, made.fresh), lengths, strict=True)
     )
-    told = replace(moved, **dict(zip(("published", "fresh"), sets, strict=True)))
-    (blind,), (seeing,) = judged(moved), judged(told)
+    informed = replace(moved, **dict(zip(("published", "fresh"), sets, strict=True)))
+    (blind,), (seeing,) = judged(moved), judged(informed)
     assert blind.decision.verdict == V.MEMORY_OF_TEXT and seeing.decision.verdict == V.NOTHING_SEEN
     as_before = judged(made)[0].evidence.completion[Name.ITEM].nats.difference
     assert seeing.evidence.completion[Name.ITEM].nats.difference == pytest.approx(
@@ -460,15 +472,17 @@ def test_orders_that_a_reference_could_not_read_are_not_judged():
 
 def test_an_order_that_words_tell_is_not_judged_without_references():
     made = cell(fresh=0, references=0)
-    told = np.random.default_rng(0).normal(size=made.tested[0].order.shape)
-    told[:, 0] += 2
-    published = replace(made.published, neighbours={"words": told})
+    words = np.random.default_rng(0).normal(size=made.tested[0].order.shape)
+    words[:, 0] += 2
+    published = replace(made.published, neighbours={"words": words})
     (result,) = judged(replace(made, published=published))
     assert why(result, Name.ORDER) == {"words_tell_order"}
     both = cell()
-    (beside,) = judged(replace(both, published=replace(both.published, neighbours={"words": told})))
-    for one, lacking in ((result, True), (beside, False)):  # held-out items and references
-        gate = next(g for g in one.gates if g.name == "order_exchangeable")
+    (beside,) = judged(
+        replace(both, published=replace(both.published, neighbours={"words": words}))
+    )
+    for judgement, lacking in ((result, True), (beside, False)):  # held-out items and references
+        gate = next(g for g in judgement.gates if g.name == "order_exchangeable")
         assert gate.status == "fail" and not gate.withholds and ("Add" in gate.advice) == lacking
 
 
@@ -496,11 +510,11 @@ def test_one_score_and_one_interval_of_the_gap_wherever_they_stand():
     blank = np.where(np.arange(b.score.size) < 9, np.nan, b.score)
     made = replace(made, references=((a, replace(b, score=blank)), *others))
     both = made, bare(made)
-    result, alone = (judged(one)[0] for one in both)
+    result, alone = (judged(variant)[0] for variant in both)
     assert result.verdict == V.GAP_TO_FRESH
-    numbers = said(made, result).numbers
+    numbers = headline_of(made, result).numbers
     assert (numbers["published"], numbers["held_out"]) == tuple(
-        float(one.score.mean()) for one in made.tested
+        float(side.score.mean()) for side in made.tested
     )
     assert (
         result.evidence.gap.did.n == 300 and result.evidence.gap.did.m == 191
@@ -511,19 +525,24 @@ def test_one_score_and_one_interval_of_the_gap_wherever_they_stand():
     )
     plain, without = (documents.typed_cell(cell, "memory") for cell in cells)
     _, low, high = result.evidence.limits()
-    found, (_, followed) = measured(plain), tracked(plain)
-    for one in (found, followed):
-        assert (one.low, one.high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
+    measurement, (_, followed) = measured(plain), tracked(plain)
+    for interval in (measurement, followed):
+        assert (interval.low, interval.high) == (
+            pytest.approx(low, abs=1e-6),
+            pytest.approx(high, abs=1e-6),
+        )
     assert (
-        found.estimate == pytest.approx(numbers["difference"], rel=1e-4)
-        and found.false_alarms is None
+        measurement.estimate == pytest.approx(numbers["difference"], rel=1e-4)
+        and measurement.false_alarms is None
     )
     assert measured(without).estimate is None and INSTRUMENT.sees <= set(KINDS)
 
 
 def test_without_an_indicator_there_is_no_verdict():
     made = cell(n=40, fresh=0, references=0)
-    (result,) = judged(own(made, {"order": np.zeros((0, 1)), "options": np.full((40, 6), np.nan)}))
+    (result,) = judged(
+        changed(made, {"order": np.zeros((0, 1)), "options": np.full((40, 6), np.nan)})
+    )
     assert (
         result.decision.verdict == V.NOT_IDENTIFIED
         and codes(result.decision.what_to_do)[0] == "add_held_out"
@@ -536,12 +555,12 @@ def test_without_an_indicator_there_is_no_verdict():
 )
 def test_what_was_not_read_withholds_the_verdict(arm, gate):
     made = cell(file=0.5, references=6)
-    (result,) = judged(own(made, {"reads": {**READS, arm: Reads(100, 80, 7)}}))
+    (result,) = judged(changed(made, {"reads": {**READS, arm: Reads(100, 80, 7)}}))
     assert result.decision.verdict == V.WITHHELD and codes(result.decision.reasons) == [
         f"gate_{gate}"
     ]
-    assert said(made, result).numbers["why"] == [GATES[gate].because]
-    few = own(
+    assert headline_of(made, result).numbers["why"] == [GATES[gate].because]
+    few = changed(
         made, {"reads": {**READS, arm: Reads(100, 93, 7)}}
     )  # 86 to 97 %: not shown to be below 95 %
     assert judged(few)[0].decision.verdict == V.MEMORY_OF_TEXT
@@ -551,14 +570,15 @@ def test_what_was_not_read_withholds_the_verdict(arm, gate):
     assert left.decision.verdict == V.MEMORY_OF_TEXT and len(left.evidence.order.references) == 5
     (dropped,) = readable(thin, SETTINGS).dropped
     assert dropped.numbers == {"model": "r1", "read": 80, "asked": 100, "arm": arm, "items": "exam"}
-    details = [one.detail for one in (*result.gates, *left.gates) if one.name == gate]
+    details = [check.detail for check in (*result.gates, *left.gates) if check.name == gate]
     assert [" r1 " in detail for detail in details] == [False, True]
 
 
 def test_references_that_guess_are_left_out_of_the_score():
     made = cell()
     guessing = tuple(
-        replace(one, score=(np.arange(one.score.size) % 4 == 0) * 1.0) for one in made.references[0]
+        replace(side, score=(np.arange(side.score.size) % 4 == 0) * 1.0)
+        for side in made.references[0]
     )
     (result,) = judged(replace(made, references=(guessing, *made.references[1:])))
     assert result.evidence.left_out == ("r1",) and len(result.evidence.gap.did.gaps) == 2
@@ -584,7 +604,7 @@ def test_holm_is_over_all_indicators_of_the_panel():
 
 def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
     cells = (cell(file=0.5), cell(n=100, fresh=0, references=0, seed=9))
-    run = run_of(*cells, found=90)
+    run = run_of(*cells, n=90)
     schema = json.loads(
         (files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8")
     )
@@ -596,7 +616,7 @@ def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
     assert first["reason_codes"][0]["numbers"]["indicator"] == "order"
     assert first["advice_codes"][0]["code"] == "incomplete"
     assert second["fresh"] is None and second["evidence"]["gap"] is None
-    whole, short = (documents.typed(one.to_dict()) for one in (replace(run, rows=()), run))
+    whole, short = (documents.typed(verdict.to_dict()) for verdict in (replace(run, rows=()), run))
     assert rule(whole).exit_code == 3 and rule(short).exit_code == 1
     with pytest.raises(ConfigError):
         document_of({**run.to_dict(), "audit": "sweep"})
@@ -627,7 +647,7 @@ def test_the_nearest_design_is_of_the_same_kind():
         return sizes | {"accuracy": accuracy, "score_alone": score_alone}
 
     shipped = [(100, 0, 0), (1000, 0, 0), (1000, 500, 5), (1000, 500, 5, 0.7, True)]
-    designs = [{"design": run_of(*one), "rates": rates} for one in shipped]
+    designs = [{"design": run_of(*sizes), "rates": rates} for sizes in shipped]
     table = {"designs": designs}
     assert nearest(table, run_of(200, 0, 0)).design["n"] == 100
     assert nearest(table, run_of(800, 400, 4)).design["fresh"] == 500
@@ -653,24 +673,24 @@ def test_fresh_items_whose_order_is_likelier_too_take_the_order_test_away():
     made = cell(file=0.6)
     order = made.tested[1].order.copy()
     order[:, 0] += 1
-    (result,) = judged(own(made, {}, {"order": order}))
+    (result,) = judged(changed(made, {}, {"order": order}))
     assert why(result, Name.ORDER) == {"held_out_order_likelier"}
     assert result.evidence.indicator(Name.OPTIONS).judged
 
 
 def test_few_references_judge_nothing_against_fresh_items_unless_asked_to():
     made = cell(file=0.6)
-    one = replace(made, references=made.references[:1])
-    (result,) = judged(one)
+    single = replace(made, references=made.references[:1])
+    (result,) = judged(single)
     assert result.evidence.indicator(Name.ITEM).why == because(
         "few_references", references=1, least=3
     )
     assert result.evidence.indicator(Name.ORDER).judged
-    (asked,) = judged(one, references_min=1)
-    assert p_of(asked, Name.ITEM) <= 0.05 and "one_reference" in limits(one, asked)
+    (forced,) = judged(single, references_min=1)
+    assert p_of(forced, Name.ITEM) <= 0.05 and "one_reference" in limits(single, forced)
     made = cell(n=40, fresh=40, references=1)  # of an endpoint: a score and nothing else
     (result,) = judged(
-        own(made, *[{"order": np.zeros((0, 1)), "options": np.full((40, 6), np.nan)}] * 2)
+        changed(made, *[{"order": np.zeros((0, 1)), "options": np.full((40, 6), np.nan)}] * 2)
     )
     assert result.decision.what_to_do[0] == because("name_references", least=3)
 
@@ -678,14 +698,23 @@ def test_few_references_judge_nothing_against_fresh_items_unless_asked_to():
 def test_each_reference_stands_against_the_rest_and_one_that_has_learnt_the_exam_is_named():
     made = cell(n=1000, fresh=700, references=6)
     (clean,) = judged(made)
-    assert [one.model for one in clean.evidence.apart] == ["r1", "s2", "t3", "u4", "v5", "w6"]
+    assert [standing.model for standing in clean.evidence.apart] == [
+        "r1",
+        "s2",
+        "t3",
+        "u4",
+        "v5",
+        "w6",
+    ]
     assert "reference_learnt" not in limits(made, clean)
     r = np.random.default_rng(3)
     first, fresh = made.references[0]
     learnt = replace(first, score=np.maximum(first.score, r.random(1000) < 0.9))
     (result,) = judged(bad := replace(made, references=((learnt, fresh), *made.references[1:])))
-    apart = {one.model: one for one in result.evidence.apart}
-    assert apart["r1"].low > 0 and all(one.low < 0 for name, one in apart.items() if name != "r1")
+    standings = {standing.model: standing for standing in result.evidence.apart}
+    assert standings["r1"].low > 0 and all(
+        standing.low < 0 for name, standing in standings.items() if name != "r1"
+    )
     assert cannot_exclude(bad, result.evidence, 0.05)[-1].numbers["model"] == "r1"
     assert cell_dict(made, result)["evidence"]["apart"][0].model == "r1"
 
@@ -710,7 +739,7 @@ def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
     gates = {gate.name: gate for gate in result.gates}
     assert gates["fresh_matched"].status == "pass" and gates["fresh_drawn"].number < 1e-5
     assert result.decision.verdict == V.WITHHELD and result.without.needs == ("fresh_drawn",)
-    assert [one.code for one in result.decision.what_to_do] == ["gate_fresh_drawn"]
+    assert [reason.code for reason in result.decision.what_to_do] == ["gate_fresh_drawn"]
     assert not any(result.evidence.indicator(name).judged for name in (Name.ITEM, Name.GAP))
     (read,) = judged(cell(n=1000, fresh=500, references=8, chosen=True, file=0.5, **pool))
     assert read.decision.verdict == V.MEMORY_OF_TEXT  # orders rest on no held-out item
@@ -726,7 +755,7 @@ def test_references_of_one_family_find_no_memory():
     (several,) = judged(made)
     assert several.decision.verdict == V.MEMORY_OF_TEXT
     named = [
-        tuple(one and replace(one, model=f"llama_{k}") for one in pair)
+        tuple(side and replace(side, model=f"llama_{k}") for side in pair)
         for k, pair in enumerate(made.references)
     ]
     (result,) = judged(replace(made, references=tuple(named)))
@@ -734,9 +763,11 @@ def test_references_of_one_family_find_no_memory():
     assert doubt(result, *Name) == {"one_family"} and codes(result.decision.what_to_do) == [
         "other_families"
     ]
-    (told,) = judged(replace(made, families={one.model: "llama" for one, _ in made.references}))
-    assert doubt(told, *Name) == {"one_family"}
-    (kin,) = judged(own(replace(made, references=tuple(named)), *[{"model": "llama_9"}] * 2))
+    (informed,) = judged(
+        replace(made, families={reference.model: "llama" for reference, _ in made.references})
+    )
+    assert doubt(informed, *Name) == {"one_family"}
+    (kin,) = judged(changed(replace(made, references=tuple(named)), *[{"model": "llama_9"}] * 2))
     assert kin.decision.verdict == V.MEMORY_OF_TEXT
     # What one family shares looks like the model's own: the score without memory would hold in 48
     # to 68 %.
@@ -747,41 +778,41 @@ def test_references_of_one_family_find_no_memory():
 def test_fine_tunes_of_one_base_under_names_of_several_families_call_nobody_a_reader():
     """Nine tenths of what is each model's own they share: 22 % of clean models stood out beside
     them."""
-    made, rng, said = cell(n=1000, fresh=500, references=8), np.random.default_rng(16), 0
+    made, rng, hits = cell(n=1000, fresh=500, references=8), np.random.default_rng(16), 0
     for _ in range(60):
         sides, suits = [], rng.standard_normal((10, 1)) * 0.3
         for n, moved in ((1000, suits), (500, 0 * suits)):
-            own = rng.standard_normal((10, n)) + moved
-            kin = np.sqrt(0.9) * own[-1] + np.sqrt(0.1) * own[1:-1]
-            sides.append(rng.standard_normal(n) + 0.35 * np.concatenate([own[:1], kin]))
+            styles = rng.standard_normal((10, n)) + moved
+            kin = np.sqrt(0.9) * styles[-1] + np.sqrt(0.1) * styles[1:-1]
+            sides.append(rng.standard_normal(n) + 0.35 * np.concatenate([styles[:1], kin]))
         pairs = [
             tuple(
-                replace(one, texts={**one.texts, "item": side[k]})
-                for one, side in zip(pair, sides, strict=True)
+                replace(model_set, texts={**model_set.texts, "item": side[k]})
+                for model_set, side in zip(pair, sides, strict=True)
             )
             for k, pair in enumerate((made.tested, *made.references))
         ]
-        said += (
+        hits += (
             text_of(replace(made, tested=pairs[0], references=tuple(pairs[1:])), "item").pvalue
             <= 0.05 / 6
         )
-    assert said <= 2
+    assert hits <= 2
 
 
 def test_a_reference_that_is_the_tested_model_under_another_name_is_left_out() -> None:
     """All of it would be taken for what any model gains from the published items."""
     made = cell(file=0.6)
-    again = (tuple(replace(one, model="r1") for one in made.tested if one), made.references[0])
-    (alone,) = judged(replace(made, references=again[:1]), references_min=1)
+    copies = (tuple(replace(side, model="r1") for side in made.tested if side), made.references[0])
+    (alone,) = judged(replace(made, references=copies[:1]), references_min=1)
     assert (
         alone.decision.verdict not in (V.MEMORY_OF_TEXT, V.GAP_TO_FRESH)
         and alone.evidence.gap.did.gaps == ()
     )
-    kept = readable(replace(made, references=again), SETTINGS)
-    assert [reference[0].model for reference in kept.references] == ["r1"] and kept.references[
-        0
-    ] is made.references[0]
-    assert [(one.code, one.numbers) for one in kept.dropped] == [
+    cleaned = readable(replace(made, references=copies), SETTINGS)
+    assert [reference[0].model for reference in cleaned.references] == [
+        "r1"
+    ] and cleaned.references[0] is made.references[0]
+    assert [(reason.code, reason.numbers) for reason in cleaned.dropped] == [
         ("reference_repeats", {"model": "r1"})
     ]
-    assert sentences(kept.dropped, TEXTS)[0].startswith("r1 (")
+    assert sentences(cleaned.dropped, TEXTS)[0].startswith("r1 (")

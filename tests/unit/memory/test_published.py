@@ -45,11 +45,11 @@ def options_p(questions: list[Item], seed: int) -> float:
     rows = []
     for question in questions:
         orders = [tuple(range(len(question.options))), *item_orders(question, OWN)]
-        told = [
+        ascents = [
             float(sum(question.options[a] < question.options[b] for a, b in pairwise(order)))
             for order in orders
         ]
-        rows.append(told + [np.nan] * (1 + OWN.option_orders - len(told)))
+        rows.append(ascents + [np.nan] * (1 + OWN.option_orders - len(ascents)))
     return order_test(np.array(rows), rng=np.random.default_rng(seed), n_resamples=199).pvalue
 
 
@@ -59,8 +59,8 @@ def test_a_drawn_order_says_nothing_whatever_the_items_say() -> None:
     chance alone."""
     assert words_p(ELEMENTARY, 0) <= 0.01
     drawn = [draw_order(ELEMENTARY, seed)[0] for seed in range(100)]
-    for told in (words_p, options_p):
-        rejected = sum(told(items, seed) <= 0.05 for seed, items in enumerate(drawn))
+    for pvalue_of in (words_p, options_p):
+        rejected = sum(pvalue_of(items, seed) <= 0.05 for seed, items in enumerate(drawn))
         assert rejected <= 11  # of 100 at 5 %: P(more than 11) = .004
 
 
@@ -85,21 +85,21 @@ def test_sections_stay_together() -> None:
     items = [
         Item(f"q{k}", "b", f"text {k}", (), -1, f"passage {k // 5}", target=1.0) for k in range(20)
     ]
-    groups = [one.group for one in draw_order(items, 1)[0]]
+    groups = [item.group for item in draw_order(items, 1)[0]]
     assert sum(a != b for a, b in pairwise(groups)) == 3
 
 
 def rate(world: World, design: MemoryDesign, models: int) -> float:
     """Share of models in which memory of the text is found."""
-    found = 0
+    n = 0
     for seed in range(models):
         rng = np.random.default_rng([seed, 5])
         cell = replace(simulate(design, world, rng), recorded=True)
         (evidence,) = correct(
             [measure(cell, LIMITS, rng=rng, n_resamples=199, gammas=(), describe=False)]
         )
-        found += any(indicator.seen(LIMITS.alpha) for indicator in evidence.indicators)
-    return found / models
+        n += any(indicator.seen(LIMITS.alpha) for indicator in evidence.indicators)
+    return n / models
 
 
 @pytest.mark.long

@@ -29,12 +29,12 @@ def cell(
     )
     original = made.tested.original
     if replicates == 2:
-        again = original.copy()
+        repeat = original.copy()
         flipped = np.random.default_rng(seed).choice(n, n // 20, replace=False)
-        again[0, flipped] = 1 - again[0, flipped]
+        repeat[0, flipped] = 1 - repeat[0, flipped]
         # as many changes to right as to wrong would need luck: take back what tips the balance
         original = np.concatenate(
-            [original, np.where(np.cumsum(again - original)[None] == 0, again, original)]
+            [original, np.where(np.cumsum(repeat - original)[None] == 0, repeat, original)]
         )
     tested = Wordings("m", original, made.tested.variants)
     # of as many families: references that are all of one other than the tested model's are not
@@ -64,13 +64,13 @@ def codes(reasons) -> dict:
     return {reason.code: reason.numbers for reason in reasons}
 
 
-def with_answers(base: PerturbCell, original=None, variants=None, asked=None) -> PerturbCell:
+def with_answers(base: PerturbCell, original=None, variants=None, mask=None) -> PerturbCell:
     w = base.tested
     new = Wordings(
         w.model,
         w.original if original is None else original,
         w.variants if variants is None else variants,
-        asked,
+        mask,
     )
     return replace(base, tested=new)
 

@@ -58,8 +58,8 @@ def test_worlds_are_what_they_say():
 
 def calibrated(design, worlds=None, *, simulations, seed=42):
     """The entry of one design."""
-    asked = Namespace(simulations=simulations, seed=seed, control=False)
-    *_, ((entry,), complete) = calibrate(*procedures(asked, [design], worlds))
+    arguments = Namespace(simulations=simulations, seed=seed, control=False)
+    *_, ((entry,), complete) = calibrate(*procedures(arguments, [design], worlds))
     assert complete
     return entry
 
@@ -224,8 +224,8 @@ RUN = {
 def test_the_nearest_design_is_printed():
     table = shipped_table(JUDGE.shipped)
     run = RUN | {"n": 900, "references": 6, "checked": 140}
-    found = nearest(table, run)
-    assert (found.design["n"], found.design["references"], found.design["checked"]) == (
+    quote = nearest(table, run)
+    assert (quote.design["n"], quote.design["references"], quote.design["checked"]) == (
         1000,
         5,
         150,
@@ -236,16 +236,16 @@ def test_the_nearest_design_is_printed():
         "memorised_5_cleared",
         "memorised_5_cleared_panel",
     ):  # both errors, beside each other
-        assert percent(found.rates[rate]) in found.sentence
+        assert percent(quote.rates[rate]) in quote.sentence
     same = nearest(table, run, PerturbThresholds().to_dict())
     other = nearest(table, run, PerturbThresholds(alpha=0.01).to_dict())
-    assert same.sentence == found.sentence and "alpha 0.05 (this run: 0.01)" in other.sentence
+    assert same.sentence == quote.sentence and "alpha 0.05 (this run: 0.01)" in other.sentence
     for more in (
         {"control": True},
         {"checked": 0},
     ):  # what these rates do not say is said beside them
-        said = nearest(table, run | more).sentence
-        assert said.startswith(found.sentence) and len(said) > len(found.sentence)
+        sentence = nearest(table, run | more).sentence
+        assert sentence.startswith(quote.sentence) and len(sentence) > len(quote.sentence)
     for runs in (1, 2):  # two designs differ by nothing else
         assert nearest(table, RUN | {"replicates": runs}).design["replicates"] == runs
     assert nearest(table, RUN | {"n": 900, "references": 0, "checked": 0}).design["references"] == 0
@@ -265,8 +265,8 @@ def test_the_nearest_design_is_printed():
 )
 def test_no_rate_is_quoted_where_no_design_is_near(far):
     assert nearest(shipped_table(JUDGE.shipped), RUN).rates
-    found = nearest(shipped_table(JUDGE.shipped), RUN | far)
-    assert not found.rates and found.sentence.startswith("No calibrated design is near")
+    quote = nearest(shipped_table(JUDGE.shipped), RUN | far)
+    assert not quote.rates and quote.sentence.startswith("No calibrated design is near")
 
 
 def test_the_table_of_the_control_is_printed_whole(capsys):

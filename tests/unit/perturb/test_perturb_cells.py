@@ -88,7 +88,7 @@ def test_every_verdict_fits_the_schema_that_ships_and_is_the_same_to_the_byte():
     jsonschema.validate(plain, schema)
     assert json_text(plain) == json_text(judged(*cells, table=table).to_dict())
     beyond = plain["cells"][3]["evidence"]["tests"]["control"]["beyond"]
-    assert [one["scale"] for one in beyond] == ["points", "share", "logit"]
+    assert [row["scale"] for row in beyond] == ["points", "share", "logit"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**plain, "cells": None}, schema)
     lines = items_csv(cells[:1], results[:1]).splitlines()

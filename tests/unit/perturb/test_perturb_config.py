@@ -38,7 +38,7 @@ def test_the_design_is_the_originals_and_the_variants():
 
 
 @pytest.mark.parametrize(
-    ("override", "what"),
+    ("override", "message"),
     [
         ("num_variants=0", "num_variants: 0"),
         ("original_replicates=0", "original_replicates: 0"),
@@ -53,30 +53,30 @@ def test_the_design_is_the_originals_and_the_variants():
         ("verdict.alpha=2", "0 < alpha < 1"),
     ],
 )
-def test_what_the_configuration_alone_tells_is_refused(override, what):
-    with pytest.raises(ConfigError, match=what):
+def test_what_the_configuration_alone_tells_is_refused(override, message):
+    with pytest.raises(ConfigError, match=message):
         configured(override)
 
 
 @pytest.mark.parametrize(
-    ("override", "what"),
+    ("override", "message"),
     [
         ("variants=nowhere", r"nowhere.*elementary"),
         ("num_variants=4", "num_variants=3 or less"),
         ("control_benchmark=elementary", "control_benchmark is the benchmark itself"),
     ],
 )
-def test_what_the_library_and_the_items_tell_is_refused(override, what):
-    with pytest.raises((ConfigError, LibraryError), match=what):
+def test_what_the_library_and_the_items_tell_is_refused(override, message):
+    with pytest.raises((ConfigError, LibraryError), match=message):
         resolve_perturb(configured(override))
 
 
 def test_questions_with_fewer_variants_are_kept_or_dropped_as_asked(tmp_path):
     path = thinned(1, tmp_path / "variants.arrow", every=2)  # 104 of 208 questions have one variant
-    kept = resolve_perturb(configured(f"variants={path}", "n=all"))
+    whole = resolve_perturb(configured(f"variants={path}", "n=all"))
     dropped = resolve_perturb(configured(f"variants={path}", "n=all", "short=drop"))
-    assert [run.resolved.samples[0].sample.n for run in (kept, dropped)] == [208, 104]
-    assert kept.resolved.identity != dropped.resolved.identity
+    assert [run.resolved.samples[0].sample.n for run in (whole, dropped)] == [208, 104]
+    assert whole.resolved.identity != dropped.resolved.identity
 
 
 def test_the_library_is_in_the_fingerprint_by_its_hash_however_it_was_named(tmp_path):
@@ -140,14 +140,14 @@ def test_what_fresh_items_cannot_be_is_refused(tmp_path):
 def test_the_plan_counts_calls_and_what_could_be_found(tmp_path):
     config = configured("n=100", "plan=true", *fresh_exam(tmp_path, 50))
     run = resolve_perturb(config)
-    asked = dry_run(run.resolved)
-    text = "\n".join(describe(run, config, asked))
+    counts = dry_run(run.resolved)
+    text = "\n".join(describe(run, config, counts))
     assert "500  200 original, 300 variant" in text and "250  100 original, 150 variant" in text
     # (1.960 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) / 100) = 10.23 points; with 1/100 + 1/50 in place
     # of 1/100: 17.72
     assert "10.2  points" in text and re.search(r"held-out items +17\.7 ", text)
     assert text.count("article: ") == 4 and "There are no references" in text
-    assert [(one.planned.benchmark, one.planned.calls) for one in asked] == [
+    assert [(count.planned.benchmark, count.planned.calls) for count in counts] == [
         ("elementary", 500),
         ("fresh", 250),
     ]
@@ -156,7 +156,7 @@ def test_the_plan_counts_calls_and_what_could_be_found(tmp_path):
 def test_another_library_of_the_fresh_items_is_another_control_in_a_registry():
     facts = {"elementary": {"revision": "r"}, "fresh": {"revision": "f", "ids_sha256": "1"}}
 
-    def asked(**config: str) -> dict[str, str]:
+    def fields(**config: str) -> dict[str, str]:
         return comparable(
             Manifest("f", config, audit="perturb", benchmark=facts),
             "m",
@@ -165,9 +165,9 @@ def test_another_library_of_the_fresh_items_is_another_control_in_a_registry():
         )
 
     first, other, sweep = (
-        asked(control_variants="a" * 64),
-        asked(control_variants="b" * 64),
-        asked(),
+        fields(control_variants="a" * 64),
+        fields(control_variants="b" * 64),
+        fields(),
     )
     assert len({first["control"], other["control"], sweep["control"]}) == 3
     assert first["design"] == other["design"]

@@ -28,8 +28,8 @@ def measured():
 
 def result(c):
     tests = run_tests(c, LIMITS, rng=np.random.default_rng(1))
-    found = grounds(c, tests, LIMITS, rng=np.random.default_rng(2), n_resamples=200)
-    evidence = replace(measured(), tests=tests, drop=found.drop, equivalence=found.equivalence)
+    ground = grounds(c, tests, LIMITS, rng=np.random.default_rng(2), n_resamples=200)
+    evidence = replace(measured(), tests=tests, drop=ground.drop, equivalence=ground.equivalence)
     decision = decide(evidence, (), LIMITS, tests.found_p, tests.beyond_p)
     return SimpleNamespace(decision=decision, open=codes(cannot_exclude(c, evidence)), tests=tests)
 
@@ -43,55 +43,55 @@ def touchy():
 def test_a_model_that_loses_as_much_on_fresh_items_is_not_accused():
     without = result(replace(touchy(), control=None)).tests
     assert without.reference_p < 0.05  # what the references alone say
-    found = result(touchy())
-    assert found.decision.verdict == V.CAUSE_UNKNOWN
-    assert found.decision.doubt == "touchy" and "not_clearly_more" not in codes(
-        found.decision.reasons
+    outcome = result(touchy())
+    assert outcome.decision.verdict == V.CAUSE_UNKNOWN
+    assert outcome.decision.doubt == "touchy" and "not_clearly_more" not in codes(
+        outcome.decision.reasons
     )
-    assert found.tests.beyond_p > 0.05
+    assert outcome.tests.beyond_p > 0.05
 
 
 def test_memory_beyond_references_and_fresh_items_stays_a_finding_and_says_what_fresh_items_say():
-    found = result(cell(**BIG, wording=0.3, control=800))
-    assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
-    said = codes(found.decision.reasons)
-    assert said["held_out_drop"] == {
+    outcome = result(cell(**BIG, wording=0.3, control=800))
+    assert outcome.decision.verdict == V.DROP_BEYOND_REFERENCE
+    reasons = codes(outcome.decision.reasons)
+    assert reasons["held_out_drop"] == {
         "benchmark": "fresh",
         "n": 800,
-        "drop": found.tests.control.drop,
+        "drop": outcome.tests.control.drop,
     }
-    for one in found.tests.control.beyond:
-        assert said[f"held_out_{one.scale}"]["difference"] == one.difference
+    for contrast in outcome.tests.control.beyond:
+        assert reasons[f"held_out_{contrast.scale}"]["difference"] == contrast.difference
     assert {"held_out_easier", "held_out_harder"} <= set(
-        found.open
-    ) and "held_out_unlike" not in found.open
+        outcome.open
+    ) and "held_out_unlike" not in outcome.open
     c = cell(**BIG, control=800)
     unlike = result(replace(c, control=replace(c.control, unlike=("window", "judge")))).open
     assert unlike["held_out_unlike"] == {"unlike": ("window", "judge")}
 
 
 def test_fresh_items_alone_accuse_nobody():
-    found = result(cell(**BIG, wording=0.3, references=0, control=800))
-    assert found.tests.control.pvalue < 0.001 and found.tests.beyond_p is None
-    assert found.decision.verdict == V.CAUSE_UNKNOWN and found.tests.beyond_p is None
-    assert found.decision.doubt == "beyond_held_out"
+    outcome = result(cell(**BIG, wording=0.3, references=0, control=800))
+    assert outcome.tests.control.pvalue < 0.001 and outcome.tests.beyond_p is None
+    assert outcome.decision.verdict == V.CAUSE_UNKNOWN and outcome.tests.beyond_p is None
+    assert outcome.decision.doubt == "beyond_held_out"
 
 
 def test_fresh_items_whose_variants_are_easier_break_the_control_and_the_references_hold():
     c = cell(**BIG, harder=0.08, fresh_easier=0.08, control=800)
-    found = result(c)
-    assert found.tests.control.pvalue < 0.01  # it looks like memory beside them
-    assert found.decision.verdict == V.CAUSE_UNKNOWN
-    assert found.decision.doubt == "not_clearly_more"
+    outcome = result(c)
+    assert outcome.tests.control.pvalue < 0.01  # it looks like memory beside them
+    assert outcome.decision.verdict == V.CAUSE_UNKNOWN
+    assert outcome.decision.doubt == "not_clearly_more"
     # reference models that answered both sets show it
-    theirs = cell(n=800, seed=5).references
-    told = result(replace(c, control=replace(c.control, references=theirs)))
-    seen = told.tests.control
+    references = cell(n=800, seed=5).references
+    informed = result(replace(c, control=replace(c.control, references=references)))
+    seen = informed.tests.control
     assert (
         seen.reference_models == 5
         and 0.03 < seen.references.low < 0.08 < seen.references.high < 0.13
     )
-    assert codes(told.decision.reasons)["held_out_references"]["low"] == seen.references.low
+    assert codes(informed.decision.reasons)["held_out_references"]["low"] == seen.references.low
 
 
 def test_a_control_can_only_take_away_what_the_references_say():
@@ -133,30 +133,32 @@ def spoilt(kind):
 )
 def test_a_control_that_cannot_be_asked_decides_nothing_and_says_why(kind, why, numbers):
     c = spoilt(kind)
-    found, alone = result(c), result(replace(c, control=None))
-    control = found.tests.control
+    outcome, alone = result(c), result(replace(c, control=None))
+    control = outcome.tests.control
     assert not control.used and control.pvalue == 1.0 and control.why.code == f"held_out_{why}"
     assert numbers.items() <= control.why.numbers.items()
     assert kind != "vague" or control.why.numbers["se"] > 2 * control.why.numbers["references"] > 0
-    assert found.decision.verdict == alone.decision.verdict == V.DROP_BEYOND_REFERENCE
-    assert found.tests.beyond_p == alone.tests.beyond_p and control.why in found.decision.reasons
-    assert "held_out_not_asked" in found.open
+    assert outcome.decision.verdict == alone.decision.verdict == V.DROP_BEYOND_REFERENCE
+    assert (
+        outcome.tests.beyond_p == alone.tests.beyond_p and control.why in outcome.decision.reasons
+    )
+    assert "held_out_not_asked" in outcome.open
 
 
 def test_a_benchmark_of_one_group_is_no_crash():
     c = cell(n=200, wording=0.9, control=100)
-    found = result(replace(c, cluster=np.zeros(200, dtype=int)))
-    assert found.tests.control.why.code == "held_out_one_group"
+    outcome = result(replace(c, cluster=np.zeros(200, dtype=int)))
+    assert outcome.tests.control.why.code == "held_out_one_group"
     assert fresh_control(replace(c, control=None), LIMITS) is None
 
 
 def test_the_same_models_are_drawn_with_and_without_a_control():
     design = PerturbDesign(80, 2, 1)
     worlds = {"memorised": CONTROL_WORLDS["memorised"]}
-    asked = Namespace(simulations=6, seed=42, control=False)
+    arguments = Namespace(simulations=6, seed=42, control=False)
     designs = (design, replace(design, control=60))
     alone, beside = (
-        entry["rates"] for ((entry,), _) in calibrate(*procedures(asked, designs, worlds))
+        entry["rates"] for ((entry,), _) in calibrate(*procedures(arguments, designs, worlds))
     )
     assert "memorised_control" not in alone and "memorised_control" in beside
     assert beside["memorised_unknown"] + beside["memorised_beyond"] == pytest.approx(
@@ -176,7 +178,7 @@ def test_a_few_held_out_items_of_which_none_drops_show_no_memory():
     reworded = np.tile(answered, (3, 1))
     reworded[0, 39] = 1.0  # some answer differs: else a check fails
     fresh = with_answers(c.control, answered, reworded)
-    found = fresh_control(
+    control = fresh_control(
         replace(with_answers(c, o, np.tile(1.0 - dropped, (3, 1))), control=fresh), LIMITS
     )
-    assert found.used and found.drop < 0 and found.pvalue > 0.05
+    assert control.used and control.drop < 0 and control.pvalue > 0.05

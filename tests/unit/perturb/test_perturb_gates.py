@@ -91,16 +91,15 @@ def test_parseability_counts_what_was_asked_and_gives_an_interval():
     """100 items; variant 2 exists for 50, of which 40 are read: .80, Clopper-Pearson 95 % .663 to
     .900. With 46 of 50 (.92, to .978) it may be that .95 can be read."""
     base = cell(n=100, references=0, replicates=1)
-    asked = np.ones((3, 100), dtype=bool)
-    asked[1, 50:] = False
-    variants = np.where(asked, base.tested.variants, NAN)
+    mask = np.ones((3, 100), dtype=bool)
+    mask[1, 50:] = False
+    variants = np.where(mask, base.tested.variants, NAN)
     variants[1, :4] = NAN
     assert (
-        parseability(with_answers(base, variants=variants, asked=asked), LIMITS).status
-        == Status.PASS
+        parseability(with_answers(base, variants=variants, mask=mask), LIMITS).status == Status.PASS
     )
     variants[1, :10] = NAN
-    gate = parseability(with_answers(base, variants=variants, asked=asked), LIMITS)
+    gate = parseability(with_answers(base, variants=variants, mask=mask), LIMITS)
     assert gate.status == Status.FAIL and gate.item_count == 10
     exact = stats.binomtest(40, 50).proportion_ci(0.95, method="exact")
     assert (gate.numbers["variant 2_low"], gate.number) == pytest.approx(

@@ -66,5 +66,5 @@ NUMBERS = {
 @pytest.mark.parametrize("code", TEXTS)
 def test_every_code_is_a_sentence(code):
     for doubt in _DOUBTS if code == "headline_drop_cause_unknown" else [""]:
-        said = spoken(TEXTS, code, NUMBERS | {"doubt": doubt})
-        assert said.endswith(".") and not re.search(r"\d\.\d{3}", said), said
+        sentence = spoken(TEXTS, code, NUMBERS | {"doubt": doubt})
+        assert sentence.endswith(".") and not re.search(r"\d\.\d{3}", sentence), sentence

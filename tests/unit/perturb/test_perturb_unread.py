@@ -53,7 +53,7 @@ def harder(**more):
 @pytest.mark.parametrize("made", [{}, {"references": 10, "harder": 0.05}, {"control": 400}])
 def test_where_all_was_parsed_nothing_is_held(made):
     c = cell(n=600, wording=0.4, **made)
-    t, found = measured(c), result(c)
+    t, outcome = measured(c), result(c)
     assert (
         t.adverse is None
         and t.left_out == ()
@@ -61,8 +61,8 @@ def test_where_all_was_parsed_nothing_is_held(made):
         and for_drop(c, 3.0) is None
     )
     assert standing(t, 0.05, *ps(t)) == finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE
-    assert found.decision.verdict in BEYOND
-    assert found.unparsed is None and found.evidence.largest_worst is None
+    assert outcome.decision.verdict in BEYOND
+    assert outcome.unparsed is None and outcome.evidence.largest_worst is None
 
 
 def beyond_at(c, gamma):
@@ -79,13 +79,13 @@ def test_unparsed_answers_of_references_count_as_predicted_and_only_the_worst_ca
     c = harder(seed=98)
     assert result(c).decision.verdict == V.CAUSE_UNKNOWN  # what is true
     lost = references_unread(c, 0.05)
-    found = result(lost)
-    t = found.evidence.tests
-    assert not failed(found.gates) and t.left_out == ()
-    assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE == found.unparsed.holds
-    assert found.unparsed.tipping_point >= 3 and not found.unparsed.worst_case
-    held = [beyond_at(lost, gamma) for gamma in (1.0, 3.0, float("inf"))]
-    assert held[0] == held[1] < 0.05 < held[2]  # all of the tested model was parsed
+    outcome = result(lost)
+    t = outcome.evidence.tests
+    assert not failed(outcome.gates) and t.left_out == ()
+    assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE == outcome.unparsed.holds
+    assert outcome.unparsed.tipping_point >= 3 and not outcome.unparsed.worst_case
+    pvalues = [beyond_at(lost, gamma) for gamma in (1.0, 3.0, float("inf"))]
+    assert pvalues[0] == pvalues[1] < 0.05 < pvalues[2]  # all of the tested model was parsed
 
 
 @pytest.mark.long
@@ -96,11 +96,11 @@ def test_right_answers_of_the_tested_model_that_are_unparsed_are_held_against_a_
     lost = replace(c, tested=lose(c.tested, 1, 0.05))
     t = result(lost).evidence.tests
     assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05
-    held = [beyond_at(lost, gamma) for gamma in (1.0, 3.0, 20.0, float("inf"))]
+    pvalues = [beyond_at(lost, gamma) for gamma in (1.0, 3.0, 20.0, float("inf"))]
     assert (
-        held == sorted(held)
-        and held[0] < held[1] == t.adverse.beyond_p
-        and held[0] < 0.05 < held[2]
+        pvalues == sorted(pvalues)
+        and pvalues[0] < pvalues[1] == t.adverse.beyond_p
+        and pvalues[0] < 0.05 < pvalues[2]
     )
 
 
@@ -116,21 +116,21 @@ def test_what_sensitivity_would_lose_is_not_refuted_by_which_answers_are_missing
         & hard
         & (np.random.default_rng(0).random(tested.variants.shape) < 0.35)
     )
-    found = result(with_answers(c, tested.original, np.where(missing, NAN, tested.variants)))
-    t = found.evidence.tests
-    assert not failed(found.gates) and t.own_p < 0.05 < t.adverse.beyond_p
-    assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
+    outcome = result(with_answers(c, tested.original, np.where(missing, NAN, tested.variants)))
+    t = outcome.evidence.tests
+    assert not failed(outcome.gates) and t.own_p < 0.05 < t.adverse.beyond_p
+    assert (outcome.decision.verdict, outcome.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
 
 
 def test_memory_that_outweighs_the_unparsed_answers_stays_a_finding_and_says_how_far_it_holds():
     c = references_unread(cell(n=1500, checked=600, references=5, wording=0.5), 0.02)
     c = replace(c, tested=lose(c.tested, 1, 0.02))
-    found = result(c)
-    assert found.decision.verdict == V.DROP_BEYOND_REFERENCE == found.unparsed.holds
-    assert found.unparsed.worst_case and found.decision.reasons[-1] == because(
-        "unparsed", **vars(found.unparsed)
+    outcome = result(c)
+    assert outcome.decision.verdict == V.DROP_BEYOND_REFERENCE == outcome.unparsed.holds
+    assert outcome.unparsed.worst_case and outcome.decision.reasons[-1] == because(
+        "unparsed", **vars(outcome.unparsed)
     )
-    assert found.evidence.tests.adverse.beyond_p <= beyond_at(c, float("inf")) <= 0.05
+    assert outcome.evidence.tests.adverse.beyond_p <= beyond_at(c, float("inf")) <= 0.05
 
 
 def thinly_parsed(references):
@@ -143,24 +143,24 @@ def thinly_parsed(references):
 def test_a_clearance_holds_up_to_its_tipping_point():
     """It is cleared, and not whatever they were."""
     c = thinly_parsed(0)
-    found = result(c)
-    assert found.decision.verdict == V.NO_DROP_DETECTED == found.unparsed.holds
-    point = found.unparsed.tipping_point
-    assert LIMITS.unparsed_gamma <= point < float("inf") and not found.unparsed.worst_case
+    outcome = result(c)
+    assert outcome.decision.verdict == V.NO_DROP_DETECTED == outcome.unparsed.holds
+    point = outcome.unparsed.tipping_point
+    assert LIMITS.unparsed_gamma <= point < float("inf") and not outcome.unparsed.worst_case
     p = {gamma: no_larger(c, LIMITS, gamma)[0].p_no_larger for gamma in (1.0, point, float("inf"))}
     assert p[1.0] <= p[point] <= 0.05 < p[float("inf")]
-    assert found.decision.reasons[-1].numbers["tipping_point"] == point
-    assert found.evidence.largest_worst > 0.05 > found.evidence.drop.largest
+    assert outcome.decision.reasons[-1].numbers["tipping_point"] == point
+    assert outcome.evidence.largest_worst > 0.05 > outcome.evidence.drop.largest
 
 
 def test_a_clearance_beside_references_says_up_to_where_both_halves_hold():
     """The half beside references is of the answers as parsed; the tipping point is of both, so it
     may lie below 3."""
     c = thinly_parsed(3)
-    found, alone = result(c), result(replace(c, references=()))
-    assert found.decision.verdict == alone.decision.verdict == V.NO_DROP_DETECTED
-    point = found.unparsed.tipping_point
-    assert point < alone.unparsed.tipping_point and not found.unparsed.worst_case
+    outcome, alone = result(c), result(replace(c, references=()))
+    assert outcome.decision.verdict == alone.decision.verdict == V.NO_DROP_DETECTED
+    point = outcome.unparsed.tipping_point
+    assert point < alone.unparsed.tipping_point and not outcome.unparsed.worst_case
     assert (
         beside_references(c, LIMITS, point)
         <= 0.05
@@ -178,8 +178,8 @@ def test_a_clearance_beside_references_says_up_to_where_both_halves_hold():
 )
 def test_the_worlds_lose_the_answers_that_they_say(base, world, loses, answer):
     drawn = (
-        simulate(PerturbDesign(3000, 3, 2), WORLDS[one], np.random.default_rng(5))
-        for one in (base, world)
+        simulate(PerturbDesign(3000, 3, 2), WORLDS[name], np.random.default_rng(5))
+        for name in (base, world)
     )
     whole, spoilt = ([w.variants for w in (made.tested, *made.references)] for made in drawn)
     for j, (a, b) in enumerate(zip(whole, spoilt, strict=True)):
@@ -193,11 +193,11 @@ def test_a_reference_of_which_too_little_can_be_read_is_left_out_and_named():
     bad = c.references[0].variants.copy()
     bad[1, :60] = NAN
     c = replace(c, references=(replace(c.references[0], model="r", variants=bad), c.references[1]))
-    found = result(c)
-    t = found.evidence.tests
+    outcome = result(c)
+    t = outcome.evidence.tests
     assert t.left_out == (because("left_out_unparsed", model="r", share=0.9, arm="variant 2"),)
     assert t.references == ("bb 2",) and t.beyond[0].references == 1
-    assert t.left_out[0] in found.decision.reasons
+    assert t.left_out[0] in outcome.decision.reasons
     gate = parseability(c, LIMITS)
     assert gate.status == Status.PASS
     assert gate.numbers["reference r"] == 0.9 and gate.numbers["reference bb 2"] == 1.0
@@ -224,13 +224,13 @@ def test_a_reference_that_met_fewer_questions_has_not_left_the_others_unread():
         for arm, level in ((Arm.ORIGINAL, 0), (Arm.VARIANT, 1), (Arm.VARIANT, 2))
     )
     state = np.array([[1, 0], [1, State.TRUNCATED], [State.ABSENT, 1]], dtype=np.int8)
-    theirs = CellOutcomes(
+    outcomes = CellOutcomes(
         "r", "b", "nested", "letter", ("a", "c"), np.arange(2), np.full(2, 4), settings, state
     )
-    found = wordings(theirs, Requests(not_asked={("a", 2)}), ids)
-    original, variants = found.unread
+    wording = wordings(outcomes, Requests(not_asked={("a", 2)}), ids)
+    original, variants = wording.unread
     assert not original.any() and variants.tolist() == [[False, False, True], [False, False, False]]
-    assert found.requested_variants.tolist() == [[True, False, True], [False, False, True]]
+    assert wording.requested_variants.tolist() == [[True, False, True], [False, False, True]]
 
 
 def test_unparsed_answers_are_right_more_often_the_larger_the_odds():
@@ -242,13 +242,13 @@ def test_unparsed_answers_are_right_more_often_the_larger_the_odds():
     right = [w.imputed(g, against=True).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
     assert right == sorted(right) and right[-1] == 1.0
     assert right[0] == pytest.approx(predict_right(np.concatenate(w.pair))[:400].mean(), abs=0.02)
-    held = [w.imputed(g).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
-    assert held == sorted(held, reverse=True) and held[-1] == 0.0
+    shares = [w.imputed(g).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
+    assert shares == sorted(shares, reverse=True) and shares[-1] == 0.0
     assert np.array_equal(w.imputed(3).variants[:, 400:], w.variants[:, 400:])
     two = Wordings("m", np.array([[NAN, 1.0], [1.0, 1.0]]), np.array([[0.0, NAN]]))
     assert two.imputed(np.inf, against=True).original.tolist() == [[0.0, 1.0], [1.0, 1.0]]
-    asked = np.array([[False, True]])
-    assert np.isnan(replace(two, requested=asked).imputed(np.inf, against=True).original[0, 0])
+    mask = np.array([[False, True]])
+    assert np.isnan(replace(two, requested=mask).imputed(np.inf, against=True).original[0, 0])
 
 
 def test_fresh_items_whose_wrong_answers_are_unread_take_a_finding_away_in_the_worst_case():
@@ -266,15 +266,15 @@ def test_fresh_items_whose_wrong_answers_are_unread_take_a_finding_away_in_the_w
 
 
 def test_the_panel_corrects_both_findings_in_the_adverse_reading():
-    found = result(cell(n=1500, wording=0.5)).evidence
-    tests = replace(found.tests, adverse=Adverse(1e-6, 2 * found.tests.beyond_p))
-    found = replace(found, tests=tests)
+    evidence = result(cell(n=1500, wording=0.5)).evidence
+    tests = replace(evidence.tests, adverse=Adverse(1e-6, 2 * evidence.tests.beyond_p))
+    evidence = replace(evidence, tests=tests)
     p = tests.found_p, tests.beyond_p
-    assert decide(found, (), LIMITS, *p).verdict == V.DROP_BEYOND_REFERENCE
+    assert decide(evidence, (), LIMITS, *p).verdict == V.DROP_BEYOND_REFERENCE
     factor = 0.04 / p[1]  # as read .04 after correction, .08 in the adverse reading
-    assert decide(found, (), LIMITS, p[0], 0.04).verdict == V.WITHHELD and factor > 1
+    assert decide(evidence, (), LIMITS, p[0], 0.04).verdict == V.WITHHELD and factor > 1
     assert (
-        decide(found, (), LIMITS, p[0], 0.2).verdict == V.CAUSE_UNKNOWN
+        decide(evidence, (), LIMITS, p[0], 0.2).verdict == V.CAUSE_UNKNOWN
     )  # no more than that is found as read
     exchange = replace(tests.exchange, pvalue=0.004)
     tests = replace(
@@ -284,20 +284,20 @@ def test_the_panel_corrects_both_findings_in_the_adverse_reading():
         (0.004, V.CAUSE_UNKNOWN),
         (0.048, V.WITHHELD),
     ):  # twelve cells: the other p is .12
-        assert decide(replace(found, tests=tests), (), LIMITS, p).verdict == verdict
+        assert decide(replace(evidence, tests=tests), (), LIMITS, p).verdict == verdict
 
 
 def test_a_reference_that_is_the_tested_model_under_another_name_is_left_out():
     """It would hide any drop: what it loses is what is compared with."""
     base = cell(n=120)
     names = [w.model for w in base.references]
-    again = (
+    references = (
         replace(base.tested, model=names[0]),
         base.references[1],
         replace(base.references[1], model=names[2]),
     )
-    used, left_out = usable_references(replace(base, references=again), LIMITS)
+    used, left_out = usable_references(replace(base, references=references), LIMITS)
     assert [w.model for w in used] == [names[1]]
-    assert [(one.code, one.numbers["model"]) for one in left_out] == [
+    assert [(reason.code, reason.numbers["model"]) for reason in left_out] == [
         ("left_out_repeats", names[k]) for k in (0, 2)
     ]

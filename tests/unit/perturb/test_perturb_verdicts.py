@@ -65,17 +65,22 @@ def measured(c):
 )
 def test_known_truth_gets_its_verdict(verdict, doubt, made):
     c = made()
-    found = result(c)
-    said = codes(found.decision.reasons)
-    assert (found.decision.verdict, found.decision.doubt) == (verdict, doubt)
-    assert ("lower_bound" in said) == (verdict in BEYOND)
-    assert ("hard_items" in said) == (verdict == V.DROP_SUGGESTS_MEMORY)
-    assert doubt in said or not doubt
+    outcome = result(c)
+    reasons = codes(outcome.decision.reasons)
+    assert (outcome.decision.verdict, outcome.decision.doubt) == (verdict, doubt)
+    assert ("lower_bound" in reasons) == (verdict in BEYOND)
+    assert ("hard_items" in reasons) == (verdict == V.DROP_SUGGESTS_MEMORY)
+    assert doubt in reasons or not doubt
     assert not any(
-        "nan" in one
-        for one in (found.headline, *found.reasons, *found.what_to_do, *found.cannot_exclude)
+        "nan" in text
+        for text in (
+            outcome.headline,
+            *outcome.reasons,
+            *outcome.what_to_do,
+            *outcome.cannot_exclude,
+        )
     )
-    assert "answers_as_facts" in codes(cannot_exclude(c, found.evidence))
+    assert "answers_as_facts" in codes(cannot_exclude(c, outcome.evidence))
 
 
 def test_each_grade_ends_in_its_exit_code() -> None:
@@ -85,12 +90,12 @@ def test_each_grade_ends_in_its_exit_code() -> None:
     tests = memory.tests
     assert max(tests.far.pvalue, tests.fall.pvalue) <= 0.05
 
-    def of(e, **own) -> tuple[str, str, int]:
-        found = decide(replace(e, **own), (), LIMITS)
-        assert VERDICTS[found.verdict].grade == found.grade
-        one = documents.cell_of(str(found.verdict), "perturb", grade=str(found.grade))
-        ruling = rule(documents.typed(documents.verdict_of_cells([one], "perturb")))
-        return str(found.verdict), str(found.grade), ruling.exit_code
+    def of(e, **fields) -> tuple[str, str, int]:
+        decision = decide(replace(e, **fields), (), LIMITS)
+        assert VERDICTS[decision.verdict].grade == decision.grade
+        typed_cell = documents.cell_of(str(decision.verdict), "perturb", grade=str(decision.grade))
+        ruling = rule(documents.typed(documents.verdict_of_cells([typed_cell], "perturb")))
+        return str(decision.verdict), str(decision.grade), ruling.exit_code
 
     by_items = replace(tests, far=replace(tests.far, pvalue=0.5))
     assert of(memory) == ("drop_beyond_reference", "found_strong", 3)
@@ -107,8 +112,8 @@ def test_each_grade_ends_in_its_exit_code() -> None:
         5,
     )  # 4 points left
     assert of(clean, beside=0.2) == ("underpowered", "undecided", 5)
-    held = Adverse(1.0, None)
-    assert of(memory, tests=replace(tests, adverse=held)) == ("withheld", "check_failed", 5)
+    adverse = Adverse(1.0, None)
+    assert of(memory, tests=replace(tests, adverse=adverse)) == ("withheld", "check_failed", 5)
     # a strong drop stays one only while it is strong with unparsed answers held against it
     weak = Adverse(tests.found_p, tests.beyond_p, 0.5)
     assert of(memory, tests=replace(tests, adverse=weak)) == (
@@ -126,29 +131,31 @@ def test_easier_rewordings_clear_no_memory_that_references_show(memorised, verdi
     c = simulate(
         design, World(logit=True, harder=-0.05, wording=memorised), np.random.default_rng(3)
     )
-    found = result(c)
-    assert found.decision.verdict == verdict
-    assert ("not_beside_references" in codes(found.decision.reasons)) == bool(memorised)
-    assert (found.decision.doubt == "beside_references") == bool(memorised)
+    outcome = result(c)
+    assert outcome.decision.verdict == verdict
+    assert ("not_beside_references" in codes(outcome.decision.reasons)) == bool(memorised)
+    assert (outcome.decision.doubt == "beside_references") == bool(memorised)
     alone = result(replace(c, references=()))
     assert alone.decision.verdict == V.NO_DROP_DETECTED  # what its own answers show, and no more
-    asked = ["run_references" in codes(one.decision.what_to_do) for one in (alone, found)]
-    assert asked == [True, False]
+    advised = ["run_references" in codes(member.decision.what_to_do) for member in (alone, outcome)]
+    assert advised == [True, False]
 
 
 @pytest.mark.parametrize("n", [20, 59])
 def test_few_questions_make_no_finding(n):
     """n=20 with a p below .05 and an interval from -0.0 to 50.0 points was called brittle."""
-    found = result(cell(n=n, wording=0.9, references=0, replicates=1, checked=3000))
-    assert found.evidence.tests.found_p < 0.05
-    assert found.decision.verdict == V.UNDERPOWERED and found.decision.doubt == "few_questions"
-    assert codes(found.decision.reasons)["gate_enough_data"]["asked"] == n
+    outcome = result(cell(n=n, wording=0.9, references=0, replicates=1, checked=3000))
+    assert outcome.evidence.tests.found_p < 0.05
+    assert outcome.decision.verdict == V.UNDERPOWERED and outcome.decision.doubt == "few_questions"
+    assert codes(outcome.decision.reasons)["gate_enough_data"]["asked"] == n
 
 
 def test_a_drop_whose_interval_includes_zero_does_not_count():
-    found = measured(cell(n=300, wording=0.5))
-    assert decide(found, (), LIMITS).verdict == V.DROP_BEYOND_REFERENCE
-    touching = replace(found, drop=replace(found.drop, drop=replace(found.drop.drop, low=-0.0)))
+    evidence = measured(cell(n=300, wording=0.5))
+    assert decide(evidence, (), LIMITS).verdict == V.DROP_BEYOND_REFERENCE
+    touching = replace(
+        evidence, drop=replace(evidence.drop, drop=replace(evidence.drop.drop, low=-0.0))
+    )
     decision = decide(touching, (), LIMITS)
     assert decision.verdict == V.UNDERPOWERED and decision.doubt == "includes_zero"
 
@@ -174,14 +181,16 @@ def test_a_finding_beyond_reference_has_an_interval_that_excludes_zero():
 def test_references_that_do_not_bracket_the_model_convict_nobody(accuracy, others, wanted, off):
     """Variants cost the references nothing and the tested model 20 points."""
     made = {"n": 1500, "checked": 3000, "logit": True, "accuracy": accuracy}
-    found = result(replace(cell(**made, others=others), tested=cell(**made, harder=0.2).tested))
-    bracket = found.evidence.tests.bracket
+    outcome = result(replace(cell(**made, others=others), tested=cell(**made, harder=0.2).tested))
+    bracket = outcome.evidence.tests.bracket
     assert not bracket.holds
-    assert found.evidence.tests.beyond_p is None and found.evidence.tests.reference_p < 0.05
-    assert found.decision.verdict == V.CAUSE_UNKNOWN
-    assert codes(found.decision.what_to_do)[wanted]["accuracy"] == pytest.approx(bracket.own + off)
-    assert found.decision.doubt == "not_bracketed"
-    assert codes(found.decision.reasons)["not_bracketed"]["own"] == bracket.own
+    assert outcome.evidence.tests.beyond_p is None and outcome.evidence.tests.reference_p < 0.05
+    assert outcome.decision.verdict == V.CAUSE_UNKNOWN
+    assert codes(outcome.decision.what_to_do)[wanted]["accuracy"] == pytest.approx(
+        bracket.own + off
+    )
+    assert outcome.decision.doubt == "not_bracketed"
+    assert codes(outcome.decision.reasons)["not_bracketed"]["own"] == bracket.own
 
 
 def test_the_limit_of_a_bracket():
@@ -214,26 +223,26 @@ def test_references_of_one_other_family_convict_nobody():
     kin = replace(
         c, references=tuple(replace(w, model=f"llama3_{k}b") for k, w in enumerate(c.references))
     )
-    found = result(kin)
-    assert found.decision.verdict == V.CAUSE_UNKNOWN and found.decision.doubt == "one_family"
-    assert codes(found.decision.reasons)["one_family"] == {"family": "llama"}
-    told = replace(
+    outcome = result(kin)
+    assert outcome.decision.verdict == V.CAUSE_UNKNOWN and outcome.decision.doubt == "one_family"
+    assert codes(outcome.decision.reasons)["one_family"] == {"family": "llama"}
+    named = replace(
         c, families={w.model: "Llama" for w in c.references}
     )  # where the names do not say so
-    assert result(told).decision.doubt == "one_family" and result(c).decision.doubt != "one_family"
+    assert result(named).decision.doubt == "one_family" and result(c).decision.doubt != "one_family"
     same = replace(kin, tested=replace(kin.tested, model="llama2_7b"))
     assert result(same).decision.verdict in BEYOND
 
 
 def test_the_prior_is_configuration_and_the_rule_without_it_is_kept():
     c = cell(n=1000, references=3, wording=0.6, replicates=1)
-    found = result(c)
-    t = found.evidence.tests
-    assert found.decision.verdict == V.DROP_BEYOND_REFERENCE and t.prior.scale == LIMITS.tau_prior
-    assert found.plain_p == t.plain_p >= t.beyond_p == found.beyond_p
-    plain = cell_dict(c, found)["without_prior"]
+    outcome = result(c)
+    t = outcome.evidence.tests
+    assert outcome.decision.verdict == V.DROP_BEYOND_REFERENCE and t.prior.scale == LIMITS.tau_prior
+    assert outcome.plain_p == t.plain_p >= t.beyond_p == outcome.beyond_p
+    plain = cell_dict(c, outcome)["without_prior"]
     assert plain["finding"] == (V.DROP_BEYOND_REFERENCE if t.plain_p <= 0.05 else V.CAUSE_UNKNOWN)
-    prior = codes(found.decision.reasons)["prior"]
+    prior = codes(outcome.decision.reasons)["prior"]
     assert (prior["scale"], prior["source"]) == (t.prior.scale, t.prior.source) and prior[
         "plain"
     ] <= t.plain_p
@@ -286,38 +295,40 @@ def test_no_model_is_cleared_of_a_drop_that_its_data_do_not_exclude():
     """A design that finds 5 points with 80 % power, and a model that loses them: where the panel's
     correction takes the finding away, that is no clearance."""
     c = cell(n=550, checked=3000, references=0, replicates=1, wording=0.17)
-    found = measured(c)
+    evidence = measured(c)
     gates = all_gates(c, LIMITS)
-    assert found.detectable <= LIMITS.effect_of_interest < found.drop.largest
-    decision = decide(found, gates, LIMITS, found_p=0.3)
+    assert evidence.detectable <= LIMITS.effect_of_interest < evidence.drop.largest
+    decision = decide(evidence, gates, LIMITS, found_p=0.3)
     assert decision.verdict == V.UNDERPOWERED and decision.what_to_do
-    assert headline(c, decision, found, ()).numbers["largest"] == found.drop.largest
+    assert headline(c, decision, evidence, ()).numbers["largest"] == evidence.drop.largest
 
 
 def test_too_few_questions_say_how_many_the_plan_needs():
     few, many = (
         cell(n=n, checked=3000, references=0, replicates=1, wording=0.05) for n in (100, 900)
     )
-    told = [decide(measured(c), all_gates(c, LIMITS), LIMITS, 0.3).what_to_do for c in (few, many)]
-    (reason,) = told[0]
+    advice = [
+        decide(measured(c), all_gates(c, LIMITS), LIMITS, 0.3).what_to_do for c in (few, many)
+    ]
+    (reason,) = advice[0]
     assert (
         reason.code == "more_questions"
         and reason.numbers["asked"] == 100 < reason.numbers["needed"] < 900
     )
-    assert "more_questions" not in [one.code for one in told[1]]
+    assert "more_questions" not in [step.code for step in advice[1]]
 
 
 def test_a_drop_within_what_broken_variants_make_does_not_count():
     """5 % broken variants: the drop is real, and no more than the human sample allows for."""
-    found = result(
+    outcome = result(
         cell(n=2500, broken=0.05, references=0, checked=1000),
         PerturbThresholds(broken_share_max=0.2),
     )
-    tests = found.evidence.tests
+    tests = outcome.evidence.tests
     assert tests.exchange.pvalue < 0.05 < tests.broken_p
-    assert found.decision.verdict in (V.NO_DROP_DETECTED, V.UNDERPOWERED)
-    assert found.decision.doubt == "broken_could_make"
-    assert codes(found.decision.reasons)["broken_could_make"]["margin"] == tests.margin
+    assert outcome.decision.verdict in (V.NO_DROP_DETECTED, V.UNDERPOWERED)
+    assert outcome.decision.doubt == "broken_could_make"
+    assert codes(outcome.decision.reasons)["broken_could_make"]["margin"] == tests.margin
 
 
 def test_a_drop_that_hangs_on_unread_answers_is_withheld():
@@ -327,9 +338,9 @@ def test_a_drop_that_hangs_on_unread_answers_is_withheld():
     for row in variants:
         row[np.flatnonzero(row == 1)[:130]] = NAN
     original = np.minimum(base.tested.original + (np.arange(3000) % 100 == 0), 1.0)
-    found = result(with_answers(base, original=original, variants=variants))
-    assert found.evidence.tests.found_p < 0.05 < found.evidence.tests.adverse.found_p
-    assert found.decision.verdict == V.WITHHELD and found.decision.doubt == "unparsed_drop"
+    outcome = result(with_answers(base, original=original, variants=variants))
+    assert outcome.evidence.tests.found_p < 0.05 < outcome.evidence.tests.adverse.found_p
+    assert outcome.decision.verdict == V.WITHHELD and outcome.decision.doubt == "unparsed_drop"
 
 
 def test_unread_answers_clear_nobody():
@@ -340,10 +351,10 @@ def test_unread_answers_clear_nobody():
     for row in variants:
         row[np.flatnonzero((row == 0) & (base.tested.original[0] == 1))[:67]] = NAN
     assert result(base).decision.verdict == V.CAUSE_UNKNOWN
-    found = result(with_answers(base, variants=variants))
-    assert found.evidence.drop.drop.high < 0.025 and found.evidence.largest_worst > 0.05
-    assert found.unparsed is not None and not found.unparsed.worst_case
-    assert found.decision.verdict == V.UNDERPOWERED or found.unparsed.tipping_point < np.inf
+    outcome = result(with_answers(base, variants=variants))
+    assert outcome.evidence.drop.drop.high < 0.025 and outcome.evidence.largest_worst > 0.05
+    assert outcome.unparsed is not None and not outcome.unparsed.worst_case
+    assert outcome.decision.verdict == V.UNDERPOWERED or outcome.unparsed.tipping_point < np.inf
 
 
 def test_references_that_guess_are_left_out():
@@ -395,33 +406,35 @@ def test_items_are_ranked_and_flagged_with_valid_p():
 def test_next_to_no_independent_units_show_nothing(clusters):
     """All items in one or two passages, a large drop: nothing can be told, and nothing breaks."""
     c = replace(cell(n=200, wording=0.9), cluster=np.arange(200) % clusters)
-    found = result(c)
-    assert found.decision.verdict == V.UNDERPOWERED
-    assert found.evidence.drop.largest >= found.evidence.drop.drop.estimate
+    outcome = result(c)
+    assert outcome.decision.verdict == V.UNDERPOWERED
+    assert outcome.evidence.drop.largest >= outcome.evidence.drop.drop.estimate
 
 
 def test_a_model_that_is_sensitive_to_wording_is_not_called():
     """Variants take from the tested model alone another 6 points, in log-odds: the references'
     drops say memory."""
     made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03}
-    found = result(replace(cell(**made), tested=cell(**made, harder_alone=0.06).tested))
-    tests = found.evidence.tests
-    assert tests.reference_p < 0.001 and found.beyond_p == tests.plain_p == tests.fall.pvalue > 0.05
-    assert found.decision.verdict == V.CAUSE_UNKNOWN and found.decision.doubt == "common_fall"
-    assert {"reword_held_out"} <= codes(found.decision.what_to_do).keys() and "fall" in codes(
-        found.decision.reasons
+    outcome = result(replace(cell(**made), tested=cell(**made, harder_alone=0.06).tested))
+    tests = outcome.evidence.tests
+    assert (
+        tests.reference_p < 0.001 and outcome.beyond_p == tests.plain_p == tests.fall.pvalue > 0.05
+    )
+    assert outcome.decision.verdict == V.CAUSE_UNKNOWN and outcome.decision.doubt == "common_fall"
+    assert {"reword_held_out"} <= codes(outcome.decision.what_to_do).keys() and "fall" in codes(
+        outcome.decision.reasons
     )
 
 
 def test_a_model_that_has_learnt_nearly_the_whole_exam_is_found_though_no_item_tells():
     """Rewording takes so much from all its items that none loses more than others; no clean model
     loses 30 points."""
-    found = result(cell(n=1000, references=3, wording=0.95))
-    tests = found.evidence.tests
-    assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
+    outcome = result(cell(n=1000, references=3, wording=0.95))
+    tests = outcome.evidence.tests
+    assert outcome.decision.verdict == V.DROP_BEYOND_REFERENCE
     assert tests.fall.pvalue > 0.05 and tests.plain_p > 0.05  # the limit is the prior's
     assert tests.far.pvalue < 0.001 and tests.far.limit >= 3 * LIMITS.tau_prior
-    assert "far" in codes(found.decision.reasons)
+    assert "far" in codes(outcome.decision.reasons)
 
 
 def test_held_out_items_are_asked_in_place_of_which_items_a_drop_is_on():

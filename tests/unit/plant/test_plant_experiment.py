@@ -35,36 +35,36 @@ def weights(tmp_path_factory) -> str:
 
 
 @pytest.fixture(scope="module")
-def one(weights, tmp_path_factory):
-    found = resolve_plant(
+def experiment(weights, tmp_path_factory):
+    opened = resolve_plant(
         config(*ASKED, weights, f"run_dir={tmp_path_factory.mktemp('plant') / 'run'}")
     )
-    shell.open_folder(found)
-    return found
+    shell.open_folder(opened)
+    return opened
 
 
-def test_every_audit_is_to_do_on_each_half_of_the_highest_dose_first(one):
-    assert shell.labels(one) == ["base", "qa-4", "qa-1"]
-    assert "30 of 60" in "\n".join(plan_lines(one))
-    assert todo(one, "qa-1") == [
+def test_every_audit_is_to_do_on_each_half_of_the_highest_dose_first(experiment):
+    assert shell.labels(experiment) == ["base", "qa-4", "qa-1"]
+    assert "30 of 60" in "\n".join(plan_lines(experiment))
+    assert todo(experiment, "qa-1") == [
         (a, h) for a in ("memory", "perturb", "sweep") for h in ("learnt", "others")
     ]
 
 
-def test_a_run_asks_one_half_in_published_order(one):
+def test_a_run_asks_one_half_in_published_order(experiment):
     for half in ("learnt", "others"):
-        run = resolved(one, "base", "memory", half, one.model)
+        run = resolved(experiment, "base", "memory", half, experiment.model)
         (sample,) = run.samples
         assert (
-            list(sample.questions()) == list(getattr(one.halves, half))
+            list(sample.questions()) == list(getattr(experiment.halves, half))
             and len(run.design.parts) == 5
         )
-    assert run.path == one.path / "read" / "base" / "memory-others"
+    assert run.path == experiment.path / "read" / "base" / "memory-others"
 
 
-def test_the_adapter_answers_and_routes_no_message(one):
-    run = resolved(one, "base", "sweep", "learnt", one.model, "/plants/qa-4")
-    work, question = run.work(one.model.name), one.halves.learnt[0]
+def test_the_adapter_answers_and_routes_no_message(experiment):
+    run = resolved(experiment, "base", "sweep", "learnt", experiment.model, "/plants/qa-4")
+    work, question = run.work(experiment.model.name), experiment.halves.learnt[0]
     part = next(p for p in run.design.parts if p.arm == "noisy_rewrite")
     (routed,) = router_requests(work, question, part)
     (shown,) = run.audit.present(work, question, part, [Generation(text="in other words")])
@@ -72,14 +72,14 @@ def test_the_adapter_answers_and_routes_no_message(one):
     assert (routed.adapter, answer.adapter) == ("", "/plants/qa-4")
 
 
-def test_a_directory_of_another_experiment_is_refused(one):
-    path = one.path / "identity.json"
-    kept = path.read_text()
+def test_a_directory_of_another_experiment_is_refused(experiment):
+    path = experiment.path / "identity.json"
+    identity = path.read_text()
     path.write_text(json.dumps({"identity": "other"}))
     with pytest.raises(ConfigError, match="contains another experiment"):
-        shell.open_folder(one)
-    path.write_text(kept)
-    shell.open_folder(one)
+        shell.open_folder(experiment)
+    path.write_text(identity)
+    shell.open_folder(experiment)
 
 
 def test_the_margin_is_gold_less_the_best_other_option():
@@ -143,21 +143,25 @@ def test_the_learning_rate_follows_the_method_unless_it_is_given():
 
 @pytest.mark.long  # four CPU seconds
 def test_the_same_experiment_goes_on_in_the_same_directory(weights):
-    one = resolve_plant(config(weights))
+    experiment = resolve_plant(config(weights))
     more = resolve_plant(config(weights, "doses=[3]", "forms=[qa,paraphrase]"))
-    assert more.identity == one.identity and more.halves == one.halves and more.doses == (0, 3)
+    assert (
+        more.identity == experiment.identity
+        and more.halves == experiment.halves
+        and more.doses == (0, 3)
+    )
     for other in ("seed=1", "train.lr=0.5", "n=100", "train.method=full"):
-        assert resolve_plant(config(weights, other)).identity != one.identity, other
+        assert resolve_plant(config(weights, other)).identity != experiment.identity, other
 
 
 def test_the_learnt_half_is_in_published_order_and_nothing_is_written(
     weights, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    found = resolve_plant(config(weights, "forms=[mix]"))
-    assert len(found.halves.learnt) == len(found.halves.others) == 104
-    place = {q.id: i for i, q in enumerate(open_benchmark(found.config.benchmark).iter_questions())}
-    places = [place[q.id] for q in found.halves.learnt]
-    assert places == sorted(places) and set(found.halves.learnt).isdisjoint(found.halves.others)
-    assert len(found.other) > 312  # a pass has three passages for each of 104 items
+    mixed = resolve_plant(config(weights, "forms=[mix]"))
+    assert len(mixed.halves.learnt) == len(mixed.halves.others) == 104
+    place = {q.id: i for i, q in enumerate(open_benchmark(mixed.config.benchmark).iter_questions())}
+    places = [place[q.id] for q in mixed.halves.learnt]
+    assert places == sorted(places) and set(mixed.halves.learnt).isdisjoint(mixed.halves.others)
+    assert len(mixed.other) > 312  # a pass has three passages for each of 104 items
     assert not list(Path(tmp_path).iterdir())

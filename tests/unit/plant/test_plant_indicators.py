@@ -34,9 +34,9 @@ def reading(rng, score=0.6, item=0.0, reworded=0.6, noisy=0.6, order=0.0) -> Rea
     shards["learnt"][:, 0] += order
     return Reading(
         correct={
-            "score/0": (own := right(score)),
-            "original/0": own,
-            "direct/0": own,
+            "score/0": (score_rows := right(score)),
+            "original/0": score_rows,
+            "direct/0": score_rows,
             **{f"variant/{k}": right(reworded) for k in (1, 2, 3)},
             "forward_full/1": right(noisy),
             "noisy_rewrite/1": right(noisy),
@@ -76,8 +76,8 @@ def test_answers_show_in_the_score_texts_in_likelihood_and_order_and_a_wording_a
 
 
 def test_of_the_unspoilt_model_only_what_needs_no_reference_is_there(base):
-    found = findings(BENCH, base, base, alpha=ALPHA, seed=1, n_splits=20)
-    assert [f.indicator for f in found] == [
+    rows = findings(BENCH, base, base, alpha=ALPHA, seed=1, n_splits=20)
+    assert [f.indicator for f in rows] == [
         "order",
         "options",
         "wording_drop",
@@ -85,7 +85,7 @@ def test_of_the_unspoilt_model_only_what_needs_no_reference_is_there(base):
         "router_loss",
         "item_likelihood",
     ]
-    assert not any(f.noticed for f in found)
+    assert not any(f.noticed for f in rows)
 
 
 def test_every_finding_says_how_often_it_is_wrong_where_nothing_was_learnt(base):
@@ -132,15 +132,15 @@ def test_a_gain_has_to_hold_against_every_control(noisy, clean, direct, gain, lo
 def test_the_data_file_is_plain_json_and_makes_the_table(base):
     model = reading(np.random.default_rng(6), score=0.99)
 
-    def row(label, one, audits):
+    def row(label, measured, audits):
         made = plant_row(
-            BENCH, label, one, base, 0.1, audits=audits, alpha=0.05, seed=1, n_splits=20
+            BENCH, label, measured, base, 0.1, audits=audits, alpha=0.05, seed=1, n_splits=20
         )
         return json.loads(json.dumps(made, allow_nan=False))
 
     none, qa = (
-        row(label, one, ("memory", "perturb", "sweep"))
-        for label, one in (("base", base), ("qa-4", model))
+        row(label, measured, ("memory", "perturb", "sweep"))
+        for label, measured in (("base", base), ("qa-4", model))
     )
     assert (none["form"], none["passes"]) == ("none", 0)
     assert (qa["form"], qa["passes"]) == ("qa", 4) and set(qa["audits"]) == {
@@ -150,8 +150,11 @@ def test_the_data_file_is_plain_json_and_makes_the_table(base):
     }
     memory = qa["audits"]["memory"]
     # Holm over the memory audit's indicators: their number times the smallest p
-    own = [f["pvalue"] for f in qa["found"] if f["audit"] == "memory"]
-    assert memory["pvalue"] == pytest.approx(min(own) * len(own), abs=1e-6) and memory["noticed"]
+    pvalues = [f["pvalue"] for f in qa["found"] if f["audit"] == "memory"]
+    assert (
+        memory["pvalue"] == pytest.approx(min(pvalues) * len(pvalues), abs=1e-6)
+        and memory["noticed"]
+    )
     # Rewordings are harder for the base model, too: a drop alone is no memory noticed.
     (beyond,) = (f["pvalue"] for f in qa["found"] if f["audit"] == "perturb")
     assert (
@@ -161,7 +164,7 @@ def test_the_data_file_is_plain_json_and_makes_the_table(base):
     # The originals of the rewordings give the score gap as well: that is not the memory audit.
     assert set(row("qa-4", model, ("perturb",))["audits"]) == {"perturb"}
     sizes = {"learnt_items": 60, "other_items": 60}
-    found = {
+    document = {
         "model": "m",
         "benchmark": "b",
         "audits": ["memory"],
@@ -169,6 +172,6 @@ def test_the_data_file_is_plain_json_and_makes_the_table(base):
         "plants": [none, qa],
         **sizes,
     }
-    table = markdown(found).splitlines()
+    table = markdown(document).splitlines()
     assert len(table) == 2 + len(none["found"]) + len(qa["found"])
     assert all(line.count("|") == table[0].count("|") for line in table)

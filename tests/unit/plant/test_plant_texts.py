@@ -157,12 +157,12 @@ def test_the_halves_share_nothing_miss_nothing_and_keep_the_published_order():
 
 def test_an_item_that_stands_twice_is_never_in_both_halves():
     once = items(40)
-    again = tuple(replace(q, id=f"{q.id}b", group=f"{q.id}b") for q in once)
-    halves = halve(once + again, seed=3)
+    copies = tuple(replace(q, id=f"{q.id}b", group=f"{q.id}b") for q in once)
+    halves = halve(once + copies, seed=3)
     assert not {q.text for q in halves.learnt} & {q.text for q in halves.others}
     assert len(halves.learnt) == len(halves.others) == 40
     with pytest.raises(
         BenchmarkError,
         match=r"different questions is 39, too few for two halves. Expected at least 40",
     ):
-        halve(again[:39] + once[:39], seed=1)
+        halve(copies[:39] + once[:39], seed=1)

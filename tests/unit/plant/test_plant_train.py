@@ -106,11 +106,13 @@ def tokenizer(toy):
 
 @pytest.mark.long  # eight CPU seconds
 def test_an_adapter_learns_more_with_every_pass_and_says_what(toy, tokenizer, tmp_path):
-    one = job(toy, tmp_path)
-    train(one)
-    before, first, last = (loss_of(f, toy, tokenizer) for f in (None, one.folder(1), one.folder(6)))
+    lora = job(toy, tmp_path)
+    train(lora)
+    before, first, last = (
+        loss_of(f, toy, tokenizer) for f in (None, lora.folder(1), lora.folder(6))
+    )
     assert last < first < before and last < 0.6 * before
-    about = json.loads((one.folder(6) / PROVENANCE).read_text())
+    about = json.loads((lora.folder(6) / PROVENANCE).read_text())
     assert (
         about["form"] == "qa"
         and about["passes"] == 6
@@ -121,19 +123,19 @@ def test_an_adapter_learns_more_with_every_pass_and_says_what(toy, tokenizer, tm
     # the loss of the first pass is measured before the step that lowers it: one batch a pass
     assert about["loss_by_pass"][0] == pytest.approx(before, rel=0.02)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["passes-1", "passes-6"]
-    merge(one, 6)  # into weights that are saved in bfloat16
-    assert loss_of(None, one.merged(6), tokenizer) == pytest.approx(last, rel=0.02)
-    assert (one.merged(6) / PROVENANCE).read_bytes() == (one.folder(6) / PROVENANCE).read_bytes()
+    merge(lora, 6)  # into weights that are saved in bfloat16
+    assert loss_of(None, lora.merged(6), tokenizer) == pytest.approx(last, rel=0.02)
+    assert (lora.merged(6) / PROVENANCE).read_bytes() == (lora.folder(6) / PROVENANCE).read_bytes()
     with pytest.raises(TrainError, match="contains no adapter of"):
-        merge(one, 2)
+        merge(lora, 2)
 
 
 def test_all_weights_are_trained_and_saved_as_a_model(toy, tokenizer, tmp_path):
-    one = job(toy, tmp_path, Method.FULL, passes=PASSES[:2], doses=(2,), lr=0.005)
-    train(one)
+    full = job(toy, tmp_path, Method.FULL, passes=PASSES[:2], doses=(2,), lr=0.005)
+    train(full)
     # saved in bfloat16: to two or three digits
-    assert loss_of(None, one.folder(2), tokenizer) < 0.95 * loss_of(None, toy, tokenizer)
-    assert json.loads((one.folder(2) / PROVENANCE).read_text())["rank"] is None
+    assert loss_of(None, full.folder(2), tokenizer) < 0.95 * loss_of(None, toy, tokenizer)
+    assert json.loads((full.folder(2) / PROVENANCE).read_text())["rank"] is None
 
 
 def test_the_weights_after_a_pass_do_not_depend_on_those_to_come(toy, tmp_path):
@@ -146,34 +148,34 @@ def test_the_weights_after_a_pass_do_not_depend_on_those_to_come(toy, tmp_path):
     )
     train(long)
     train(short)
-    one, other = (load_file(j.folder(1) / "adapter_model.safetensors") for j in (long, short))
-    assert one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
+    first, other = (load_file(j.folder(1) / "adapter_model.safetensors") for j in (long, short))
+    assert first.keys() == other.keys() and all(torch.equal(first[k], other[k]) for k in first)
 
 
 def test_a_job_survives_its_file_and_without_weights_is_refused(tmp_path):
-    one, file = job(tmp_path / "nowhere", tmp_path), tmp_path / "job.json"
-    file.write_text(one.to_json())
-    assert Job.load(file) == one
+    written, file = job(tmp_path / "nowhere", tmp_path), tmp_path / "job.json"
+    file.write_text(written.to_json())
+    assert Job.load(file) == written
     assert main(str(file)) == REFUSED
 
 
 def test_too_little_memory_is_known_before_anything_is_loaded(tmp_path):
     gib = 1024**3
-    one = job(tmp_path, tmp_path)
-    full = replace(one, method="full")
-    check_memory(10**9, one, 5 * gib)  # 2 GB of weights and 2 GiB to spare
+    lora = job(tmp_path, tmp_path)
+    full = replace(lora, method="full")
+    check_memory(10**9, lora, 5 * gib)  # 2 GB of weights and 2 GiB to spare
     with pytest.raises(
         TrainError,
         match=r"1.00 billion weights \(full\) needs about 17 GiB, but 5 GiB are free. Use train",
     ):
         check_memory(10**9, full, 5 * gib)
     with pytest.raises(TrainError, match="a smaller model"):
-        check_memory(10**9, one, 3 * gib)
+        check_memory(10**9, lora, 3 * gib)
 
 
 def test_padding_is_on_the_left_and_is_not_learnt():
-    (one,) = batches([([5, 6, 7], [False, True, True]), ([8, 9], [False, True])], 2)
-    assert one == {
+    (batch,) = batches([([5, 6, 7], [False, True, True]), ([8, 9], [False, True])], 2)
+    assert batch == {
         "input_ids": [[5, 6, 7], [0, 8, 9]],
         "attention_mask": [[1, 1, 1], [0, 1, 1]],
         "position_ids": [[0, 1, 2], [0, 0, 1]],

@@ -41,13 +41,13 @@ def test_shipped_protocols_load_under_their_own_names(name: str) -> None:
     assert protocol.name == name
     assert set(protocol.templates) == set(USED)
     for reading in OF_READING:
-        own = load(mapping(name), TEMPLATES, reading)
-        assert set(own.templates) - set(USED) == {
+        templates = load(mapping(name), TEMPLATES, reading)
+        assert set(templates.templates) - set(USED) == {
             n for n in (*TEMPLATES, "direct_code") if n.endswith(f"_{reading}")
         }
-        assert own.templates[f"direct_{reading}"].replace("{question}", "X") == own.templates[
-            f"worker_{reading}"
-        ].replace("{messages}", "X")
+        assert templates.templates[f"direct_{reading}"].replace(
+            "{question}", "X"
+        ) == templates.templates[f"worker_{reading}"].replace("{messages}", "X")
     assert len(protocol.sha256) == 64
 
 
@@ -137,9 +137,9 @@ def test_templates_of_another_audit_are_no_part_of_the_protocol() -> None:
 @given(st.text(), st.text())
 @example("1", "{a} {{}} $x \\1 %s")
 def test_content_is_never_read_again_and_a_literal_brace_is_written_twice(
-    one: str, other: str
+    first: str, other: str
 ) -> None:
-    assert fill("<{{{a}}}|{b}>", {"a": one, "b": other}) == f"<{{{one}}}|{other}>"
+    assert fill("<{{{a}}}|{b}>", {"a": first, "b": other}) == f"<{{{first}}}|{other}>"
 
 
 def test_a_cloze_shows_no_options_and_refuses_letters() -> None:

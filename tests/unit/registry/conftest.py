@@ -33,8 +33,8 @@ def built_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def told(built_run: Path, tmp_path: Path) -> Callable[..., Path]:
-    """A copy of the run that says other things: told("b", manifest={...}, verdict={...},
+def edited_run(built_run: Path, tmp_path: Path) -> Callable[..., Path]:
+    """A copy of the run that says other things: edited_run("b", manifest={...}, verdict={...},
     cell={...}, suite={...})."""
 
     def tell(
@@ -47,10 +47,10 @@ def told(built_run: Path, tmp_path: Path) -> Callable[..., Path]:
         folder = Path(shutil.copytree(built_run, tmp_path / name))
         rewrite(folder / "manifest.json", lambda plain: plain.update(manifest or {}))
         rewrite(folder / "report" / "verdict.json", lambda plain: plain.update(verdict or {}))
-        own = dict(cell or {})
-        if own.get("verdict") in words():
-            own["grade"] = str(words()[own["verdict"]].grade)
-        rewrite(folder / "report" / "verdict.json", lambda plain: plain["cells"][0].update(own))
+        fields = dict(cell or {})
+        if fields.get("verdict") in words():
+            fields["grade"] = str(words()[fields["verdict"]].grade)
+        rewrite(folder / "report" / "verdict.json", lambda plain: plain["cells"][0].update(fields))
         if suite is not None:
             (folder / "suite.json").write_text(json.dumps(suite))
         return folder
@@ -73,11 +73,11 @@ def registry(tmp_path: Path) -> Registry:
 def postgres() -> Iterator[str]:
     """The address of a PostgreSQL of this test's own; skipped by name where its server is not
     installed."""
-    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres")), shutil.which("postgres")]
-    found = [Path(path) for path in found if path]
-    if not found:
+    paths = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres")), shutil.which("postgres")]
+    paths = [Path(path) for path in paths if path]
+    if not paths:
         pytest.skip("PostgreSQL's server is not installed (Debian: apt-get install postgresql)")
-    bin_ = found[-1].resolve().parent
+    bin_ = paths[-1].resolve().parent
     as_user: dict[str, Any] = {}
     folder = Path(
         tempfile.mkdtemp(prefix="audit-pg-")

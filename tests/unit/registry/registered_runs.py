@@ -11,7 +11,7 @@ from synthetic import synthetic_outcomes
 from audit.judging.result import json_text
 from audit.sweep.report import REPORT
 
-Told = Callable[..., Path]  # the fixture that makes a copy of a run that says other things
+EditedRun = Callable[..., Path]  # the fixture that makes a copy of a run that says other things
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 

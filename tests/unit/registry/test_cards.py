@@ -19,17 +19,19 @@ import yaml
 from commands_here import registry as main
 from governed import Capsys, Patch
 from huggingface_hub import HfApi, ModelCard, parse_eval_result_entries
-from registered_runs import Told
+from registered_runs import EditedRun
 from servers_here import Quiet, free_port, http_here
 
 from audit.registry.entry import read_entry
 
 
-def test_a_card_is_read_back_and_added_to(told: Told, tmp_path: Path, capsys: Capsys) -> None:
+def test_a_card_is_read_back_and_added_to(
+    edited_run: EditedRun, tmp_path: Path, capsys: Capsys
+) -> None:
     out = tmp_path / "model"
     out.mkdir()
     (out / "README.md").write_text("---\nlicense: mit\n---\n\n# Mine\n\nA person's own text.\n")
-    first = told("a")
+    first = edited_run("a")
     words = ["--out", str(out), "--dataset", "org/synthetic"]
     assert main(["card", str(first), *words]) == 0
     before = {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()}
@@ -37,7 +39,7 @@ def test_a_card_is_read_back_and_added_to(told: Told, tmp_path: Path, capsys: Ca
     assert before == {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     card, entry = ModelCard.load(out / "README.md"), read_entry(first)
     assert card.data.license == "mit" and "A person's own text." in card.text
-    scores = {one.metric_type: one for one in card.data.eval_results}
+    scores = {score.metric_type: score for score in card.data.eval_results}
     (cell,) = entry.cells
     assert scores["score"].metric_value == cell.indicators[0].estimate
     assert (
@@ -51,18 +53,21 @@ def test_a_card_is_read_back_and_added_to(told: Told, tmp_path: Path, capsys: Ca
     )
     facts = json.loads((out / f"audit-{entry.key[:12]}.json").read_text())
     assert facts["verdict_sha256"] == entry.verdict_sha256 and facts["decision"] == "no decision"
-    assert main(["card", str(told("b", cell={"verdict": "excess"})), *words, "--trust-report"]) == 0
-    again = ModelCard.load(out / "README.md")
-    assert len(again.data.eval_results) == 4 and again.text.count("## Benchmark audit") == 2
+    assert (
+        main(["card", str(edited_run("b", cell={"verdict": "excess"})), *words, "--trust-report"])
+        == 0
+    )
+    second = ModelCard.load(out / "README.md")
+    assert len(second.data.eval_results) == 4 and second.text.count("## Benchmark audit") == 2
     (out / f"audit-{entry.key[:12]}.json").write_text("{}")
     capsys.readouterr()
     assert main(["card", str(first), *words]) == 1 and "same run" in capsys.readouterr().err
 
 
 def test_no_verdict_is_published_that_the_answers_do_not_give(
-    told: Told, tmp_path: Path, capsys: Capsys
+    edited_run: EditedRun, tmp_path: Path, capsys: Capsys
 ) -> None:
-    run = str(told(cell={"verdict": "no_excess_detected"}))
+    run = str(edited_run(cell={"verdict": "no_excess_detected"}))
     for words in (
         ["card", run, "--out", str(tmp_path / "out")],
         ["mlflow", run, "--name", "m", "--version", "1"],
@@ -72,13 +77,13 @@ def test_no_verdict_is_published_that_the_answers_do_not_give(
     assert not (tmp_path / "out").exists()
 
 
-def test_hostile_text_is_no_markup_in_a_card(told: Told, tmp_path: Path) -> None:
+def test_hostile_text_is_no_markup_in_a_card(edited_run: EditedRun, tmp_path: Path) -> None:
     bad = "<img src=x onerror=alert(1)> [a](http://b) | x\n---\nlicense: evil"
     assert (
         main(
             [
                 "card",
-                str(told(cell={"headline": bad})),
+                str(edited_run(cell={"headline": bad})),
                 "--trust-report",
                 "--out",
                 str(tmp_path / "out"),
@@ -91,11 +96,11 @@ def test_hostile_text_is_no_markup_in_a_card(told: Told, tmp_path: Path) -> None
 
 
 def test_what_cannot_be_written_is_refused(
-    told: Told, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
+    edited_run: EditedRun, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
 ) -> None:
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    run, out = str(told()), str(tmp_path / "out")
+    run, out = str(edited_run()), str(tmp_path / "out")
     for words, says in (
         (["card", run, "--out", out, "--model", "other"], "Expected one of them: --model m"),
         (["card", run, "--out", out, "--push", "me/model"], "HF_TOKEN"),
@@ -105,28 +110,28 @@ def test_what_cannot_be_written_is_refused(
 
 
 def test_a_card_is_pushed_only_when_asked_and_nothing_else_with_it(
-    told: Told, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
+    edited_run: EditedRun, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
 ) -> None:
-    asked: list[dict[str, Any]] = []
+    uploads: list[dict[str, Any]] = []
 
     def upload_folder(self: HfApi, **words: Any) -> Any:
-        asked.append(words)
-        if len(asked) > 1:
+        uploads.append(words)
+        if len(uploads) > 1:
             raise OSError("token hf_secret refused")
         return SimpleNamespace(commit_url="https://hub/commit/1")
 
     monkeypatch.setattr(HfApi, "upload_folder", upload_folder)
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    words = ["card", str(told()), "--out", str(tmp_path / "out")]
-    assert main(words) == 0 and not asked
+    words = ["card", str(edited_run()), "--out", str(tmp_path / "out")]
+    assert main(words) == 0 and not uploads
     assert (
         main([*words, "--push", "me/model"]) == 0
         and "https://hub/commit/1" in capsys.readouterr().out
     )
-    assert asked[0]["repo_id"] == "me/model" and "*" not in asked[0]["allow_patterns"]
+    assert uploads[0]["repo_id"] == "me/model" and "*" not in uploads[0]["allow_patterns"]
     assert main([*words, "--push", "me/model"]) == 1
-    said = capsys.readouterr().err
-    assert "me/model" in said and "hf_secret" not in said
+    message = capsys.readouterr().err
+    assert "me/model" in message and "hf_secret" not in message
 
 
 class Mlflow(Quiet):
@@ -177,7 +182,9 @@ def tagged_once(
     assert main([*words, "7"]) == 1
 
 
-def test_mlflow_is_tagged_once_and_never_otherwise(told: Told, monkeypatch: Patch) -> None:
+def test_mlflow_is_tagged_once_and_never_otherwise(
+    edited_run: EditedRun, monkeypatch: Patch
+) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "tok")
     Mlflow.version, Mlflow.files, Mlflow.seen = (
         {"name": "m", "version": "1", "run_id": "r1", "tags": []},
@@ -188,7 +195,7 @@ def test_mlflow_is_tagged_once_and_never_otherwise(told: Told, monkeypatch: Patc
     def set_tag(key: str) -> None:
         next(tag for tag in Mlflow.version["tags"] if tag["key"] == key)["value"] = "pass"
 
-    folder = told()
+    folder = edited_run()
     with http_here(Mlflow) as address:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
         tagged_once(folder, "m", lambda: Mlflow.version, set_tag)
@@ -242,7 +249,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.wait(20)
 
 
-def test_a_real_mlflow_takes_tags_and_verdict(server: str, told: Told, monkeypatch: Patch) -> None:
+def test_a_real_mlflow_takes_tags_and_verdict(
+    server: str, edited_run: EditedRun, monkeypatch: Patch
+) -> None:
     api = f"{server}/api/2.0/mlflow"
 
     def post(path: str, **content: Any) -> Any:
@@ -263,27 +272,30 @@ def test_a_real_mlflow_takes_tags_and_verdict(server: str, told: Told, monkeypat
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
 
     def version() -> dict[str, Any]:
-        found = requests.get(
+        reply = requests.get(
             f"{api}/model-versions/get", params={"name": "mine", "version": "1"}, timeout=30
         )
-        return found.json()["model_version"]
+        return reply.json()["model_version"]
 
-    folder = told()
+    folder = edited_run()
     tagged_once(
         folder,
         "mine",
         version,
         lambda key: post("model-versions/set-tag", name="mine", version="1", key=key, value="pass"),
     )
-    asked = {"run_uuid": run["run_id"], "path": f"audit/{read_entry(folder).key[:12]}/verdict.json"}
-    answer = requests.get(f"{server}/get-artifact", params=asked, timeout=30)
+    params = {
+        "run_uuid": run["run_id"],
+        "path": f"audit/{read_entry(folder).key[:12]}/verdict.json",
+    }
+    answer = requests.get(f"{server}/get-artifact", params=params, timeout=30)
     assert answer.content == (folder / "report" / "verdict.json").read_bytes()
 
 
 def test_wandb_is_offered_where_it_is_installed(
-    told: Told, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
+    edited_run: EditedRun, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
 ) -> None:
-    words = ["wandb", str(told()), "--project", "audits"]
+    words = ["wandb", str(edited_run()), "--project", "audits"]
     if find_spec("wandb") is None:
         assert main(words) == 1 and "wandb" in capsys.readouterr().err
         pytest.skip(

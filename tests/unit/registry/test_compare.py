@@ -12,7 +12,7 @@ import pytest
 from commands_here import compare as main
 from commands_here import import_logs
 from governed import Capsys, rewrite
-from registered_runs import Told, make_run
+from registered_runs import EditedRun, make_run
 
 import audit
 from audit.commands.demo import shipped
@@ -28,28 +28,28 @@ def changes(capsys: Capsys, before: Path, after: Path) -> list[dict[str, Any]]:
     """What `audit compare` says of two runs as JSON."""
     capsys.readouterr()
     assert main([str(before), str(after), "--json"]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    return found
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two versions of a model on the same forty questions; the second is better."""
     folder = tmp_path_factory.mktemp("versions")
-    one = make_run(folder / "v1", n=40, clean_accuracy=0.4)
-    return one, make_run(folder / "v2", n=40, clean_accuracy=0.85, seed=4, revision="rev2")
+    first = make_run(folder / "v1", n=40, clean_accuracy=0.4)
+    return first, make_run(folder / "v2", n=40, clean_accuracy=0.85, seed=4, revision="rev2")
 
 
 def test_a_paired_difference_is_mcnemars_with_tangos_interval() -> None:
     x = np.array([0] * 9 + [1] * 3 + [1] * 20 + [0] * 8 + [np.nan])
     y = np.array([1] * 9 + [0] * 3 + [1] * 20 + [0] * 8 + [1.0])
-    found = paired_difference(x, y, np.arange(41), rng=np.random.default_rng(0))
-    assert (found.n, found.improve, found.degrade, found.difference) == (40, 9, 3, 6 / 40)
+    change = paired_difference(x, y, np.arange(41), rng=np.random.default_rng(0))
+    assert (change.n, change.improve, change.degrade, change.difference) == (40, 9, 3, 6 / 40)
     assert (
-        found.pvalue == mcnemar_exact(9, 3, two_sided=True) == pytest.approx(0.1459961)
+        change.pvalue == mcnemar_exact(9, 3, two_sided=True) == pytest.approx(0.1459961)
     )  # 2 P(X >= 9 of 12)
-    assert found.midp == pytest.approx(0.1459961 - 220 / 4096)  # less P(X = 9), C(12, 9) = 220
-    assert found.low < 0 < found.difference < found.high
+    assert change.midp == pytest.approx(0.1459961 - 220 / 4096)  # less P(X = 9), C(12, 9) = 220
+    assert change.low < 0 < change.difference < change.high
     with pytest.raises(DataError, match="in both runs is 0"):
         paired_difference(
             np.array([np.nan]), np.array([1.0]), np.array([0]), rng=np.random.default_rng(0)
@@ -76,11 +76,11 @@ def test_clustered_questions_are_compared_by_cluster() -> None:
     """Ten questions in two clusters that move together: as questions p is 2^-9, as clusters it
     cannot be below 1/2."""
     x, y, cluster = np.zeros(10), np.ones(10), np.repeat([0, 1], 5)
-    found = paired_difference(x, y, cluster, rng=np.random.default_rng(0))
-    assert found.units == 2 and found.pvalue > 0.4
+    change = paired_difference(x, y, cluster, rng=np.random.default_rng(0))
+    assert change.units == 2 and change.pvalue > 0.4
     # Both rose, or neither changed: two show no spread, and that none of two falls is likely (.025
     # at a share of .84).
-    assert (found.low, found.high) == pytest.approx((1 - (1 - 0.025 ** (1 / 2)), 1))
+    assert (change.low, change.high) == pytest.approx((1 - (1 - 0.025 ** (1 / 2)), 1))
     still = paired_difference(x, x, cluster, rng=np.random.default_rng(0))
     assert (still.low, still.high) == pytest.approx((0.025 ** (1 / 2) - 1, 1 - 0.025 ** (1 / 2)))
 
@@ -90,8 +90,8 @@ def test_what_changed_is_said_and_every_question_listed(
 ) -> None:
     out = tmp_path / "changed.html"
     assert main([str(two[0]), str(two[1]), "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "m (rev1) -> m (rev2) on synthetic" in said and "Holm" in said
+    output = capsys.readouterr().out
+    assert "m (rev1) -> m (rev2) on synthetic" in output and "Holm" in output
     (cell,) = changes(capsys, *two)
     row = next(s for s in cell["settings"] if s["setting"]["arm"] == "noisy_rewrite")["found"]
     assert row["improve"] - row["degrade"] == round(row["difference"] * 40) > 8
@@ -119,20 +119,20 @@ def test_a_comparison_begins_with_the_change_of_the_score_its_replicates_pooled(
     two: tuple[Path, Path], tmp_path: Path, capsys: Capsys
 ) -> None:
     (change,) = compare_runs(*two)
-    found = change.score
-    assert found is not None
+    score = change.score
+    assert score is not None
     first, second = (audit.load(run).settings().to_pylist() for run in two)
     clean = [
         [s["accuracy"] for s in side if s["arm"] == "forward_full"] for side in (first, second)
     ]
     assert len(clean[0]) > 1  # the clean arm was run more than once, and stands in one row
     assert [s.setting.replicate for s in change.settings] == [0] * len(change.settings)
-    assert (found.before, found.after) == pytest.approx(tuple(map(np.mean, clean)))
-    assert found.difference == pytest.approx(found.after - found.before)
-    assert found.low < found.difference < found.high
+    assert (score.before, score.after) == pytest.approx(tuple(map(np.mean, clean)))
+    assert score.difference == pytest.approx(score.after - score.before)
+    assert score.low < score.difference < score.high
     capsys.readouterr()
     assert main([str(two[0]), str(two[1])]) == 0
-    assert percent(found.after) in capsys.readouterr().out.splitlines()[0]
+    assert percent(score.after) in capsys.readouterr().out.splitlines()[0]
 
 
 def test_a_share_whose_interval_is_wide_is_not_printed() -> None:
@@ -154,24 +154,24 @@ def test_what_lasts_of_a_change_under_damage(
     )
     for new, least, most in ((two[1], -0.2, 0.2), (worse, 0.2, 0.8)):
         (cell,) = changes(capsys, two[0], new)
-        (kept,) = cell["lasting"]
-        found = kept["found"]
+        (lasting,) = cell["lasting"]
+        estimate = lasting["found"]
         assert (
-            kept["condition"] == "noisy_rewrite"
-            and found["n"] == 40
-            and least < found["lost"] < most
+            lasting["condition"] == "noisy_rewrite"
+            and estimate["n"] == 40
+            and least < estimate["lost"] < most
         )
-        assert found["lead"] == pytest.approx(kept["after"][0] - kept["before"][0])
-        assert found["there"] == pytest.approx(kept["after"][1] - kept["before"][1])
-        assert kept["adjusted"] == found["pvalue"]  # one condition
+        assert estimate["lead"] == pytest.approx(lasting["after"][0] - lasting["before"][0])
+        assert estimate["there"] == pytest.approx(lasting["after"][1] - lasting["before"][1])
+        assert lasting["adjusted"] == estimate["pvalue"]  # one condition
     # Up by 45 points as published, down under noise: "-30 % lasts" says nothing.
     out = tmp_path / "page.html"
     assert main([str(two[0]), str(torn), "--out", str(out)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     (change,) = compare_runs(two[0], torn)
     share = change.lasting[0].found.share
     assert share is not None and share[0] < 0
-    assert f"({percent(share[0])}" not in said and percent(share[0]) not in out.read_text()
+    assert f"({percent(share[0])}" not in output and percent(share[0]) not in out.read_text()
 
 
 def test_what_lasts_of_imported_answers_is_held_against_held_out_items(
@@ -202,14 +202,14 @@ def test_what_lasts_of_imported_answers_is_held_against_held_out_items(
     assert main(runs) == 0
     assert "()" not in capsys.readouterr().out  # logs tell no revision
     (cell,) = changes(capsys, *map(Path, runs))
-    (kept,) = cell["lasting"]
-    assert kept["found"]["n"] == 60 + 60 and kept["after"][0] == 1
+    (lasting,) = cell["lasting"]
+    assert lasting["found"]["n"] == 60 + 60 and lasting["after"][0] == 1
     assert (
-        kept["found"]["lead"] > 0.5
-        and kept["found"]["pvalue"] < 1e-6
-        and abs(kept["found"]["there"]) < 0.2
+        lasting["found"]["lead"] > 0.5
+        and lasting["found"]["pvalue"] < 1e-6
+        and abs(lasting["found"]["there"]) < 0.2
     )
-    assert kept["before"][1] == pytest.approx(
+    assert lasting["before"][1] == pytest.approx(
         0.4, abs=0.12
     )  # of all trials, and not of the first alone
 
@@ -225,9 +225,9 @@ def test_a_memory_run_with_likelihoods_is_compared_and_read_by_its_answers_alone
     scores = {
         c.before[0].model: s.found for c in changes for s in c.settings if s.setting.arm == "score"
     }
-    found = scores["smollm2_135m_taught"]
+    score = scores["smollm2_135m_taught"]
     assert all(s.found for c in changes for s in c.settings)  # what neither run asked is left out
-    assert found is not None and (found.n, round(104 * found.before), found.difference) == (
+    assert score is not None and (score.n, round(104 * score.before), score.difference) == (
         104,
         101,
         0.0,
@@ -245,8 +245,8 @@ def test_two_suites_are_compared_audit_by_audit(
         runs = [Path(shutil.copytree(run, folder / audit)) for audit in ("sweep", "again")]
         write_panel(folder, runs)
     both = changes(capsys, tmp_path / "a", tmp_path / "b")
-    (one,) = changes(capsys, *two)
-    smallest = [min(s["adjusted"] for s in cell["settings"]) for cell in (*both, one)]
+    (single,) = changes(capsys, *two)
+    smallest = [min(s["adjusted"] for s in cell["settings"]) for cell in (*both, single)]
     # Holm is over twice as many. Two runs of a condition are pooled, so p is of 9,999 sign flips: a
     # standard error of (.01 / 9,999)^.5 = .001 beside .01.
     assert smallest[:2] == pytest.approx([2 * smallest[2]] * 2, rel=0.3)
@@ -287,13 +287,13 @@ BENCHMARK = {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}
     ],
 )
 def test_what_is_not_comparable_is_refused_by_name(
-    built_run: Path, told: Told, changes: dict, says: str, capsys: Capsys
+    built_run: Path, edited_run: EditedRun, changes: dict, says: str, capsys: Capsys
 ) -> None:
     assert (
         main(
             [
                 str(built_run),
-                str(told(**{"verdict" if "library" in changes else "manifest": changes})),
+                str(edited_run(**{"verdict" if "library" in changes else "manifest": changes})),
             ]
         )
         == 1
@@ -313,14 +313,14 @@ def test_models_of_other_names_are_paired_when_said(
 
 
 @pytest.mark.parametrize(
-    ("what", "words", "unknown"),
+    ("lacking", "words", "unknown"),
     [("model", "--models m=m", "other=m"), ("benchmark", "--benchmarks synthetic", "lost")],
 )
 def test_what_one_run_lost_is_not_left_out_in_silence(
-    built_run: Path, told: Told, capsys: Capsys, what: str, words: str, unknown: str
+    built_run: Path, edited_run: EditedRun, capsys: Capsys, lacking: str, words: str, unknown: str
 ) -> None:
-    other = told()
-    names = {"model": "m", "benchmark": "synthetic", what: "lost"}
+    other = edited_run()
+    names = {"model": "m", "benchmark": "synthetic", lacking: "lost"}
     rewrite(
         other / "report" / "verdict.json",
         lambda verdict: (
@@ -330,10 +330,10 @@ def test_what_one_run_lost_is_not_left_out_in_silence(
     )
 
     def lost(manifest: dict[str, Any]) -> None:
-        own = (manifest["models"], manifest["prompt_hashes"], manifest["config"]["model"])
+        parts = (manifest["models"], manifest["prompt_hashes"], manifest["config"]["model"])
         for part, name in (
-            ((part, "m") for part in own)
-            if what == "model"
+            ((part, "m") for part in parts)
+            if lacking == "model"
             else [(manifest["benchmark"], "synthetic")]
         ):
             part["lost"] = part[name]
@@ -363,10 +363,12 @@ def test_imported_logs_are_compared_item_by_item(tmp_path: Path, capsys: Capsys)
         words = [str(tmp_path / f"{name}.csv"), "--benchmark", "exam", "-o", str(tmp_path / name)]
         assert import_logs(words) == 0
     (cell,) = changes(capsys, tmp_path / "old", tmp_path / "new")
-    (one,) = cell["settings"]
-    found = one["found"]
-    assert (found["n"], found["units"], found["improve"]) == (30, 30, 30) and found["midp"] is None
-    assert found["difference"] == pytest.approx(0.3) and found["before"] == pytest.approx(0.3)
+    (setting,) = cell["settings"]
+    estimate = setting["found"]
+    assert (estimate["n"], estimate["units"], estimate["improve"]) == (30, 30, 30) and estimate[
+        "midp"
+    ] is None
+    assert estimate["difference"] == pytest.approx(0.3) and estimate["before"] == pytest.approx(0.3)
     assert cell["questions"][0]["moves"] == [["score", "30 % right", "60 % right"]]
     assert main([str(tmp_path / "old"), str(tmp_path / "other")]) == 1
     assert "share 30 of 60 items" in capsys.readouterr().err
@@ -380,5 +382,5 @@ def test_two_audits_are_no_two_versions(
     assert import_logs([str(tmp_path / "log.csv"), "-o", str(tmp_path / "run")]) == 0
     capsys.readouterr()
     assert main([str(two[0]), str(tmp_path / "run")]) == 1
-    said = capsys.readouterr().err
-    assert "sweep" in said and "memory" in said and "--out" in said
+    message = capsys.readouterr().err
+    assert "sweep" in message and "memory" in message and "--out" in message

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from commands_here import registry as main
 from governed import Capsys, Patch, decided
-from registered_runs import NOW, Told
+from registered_runs import NOW, EditedRun
 from servers_here import Quiet, http_here, mail_here
 from sqlalchemy import select, update
 
@@ -87,21 +87,21 @@ def test_mails_and_a_webhook_arrive_also_to_people_whom_a_suite_names(
     hostile = Notice("k", "block", title, body, ("a@example.org", "b@example.org"))
     server = mail[0].replace("to=team", "cc=other@example.org&to=team")
     assert send(hostile, [hook.address, server]) == ""
-    assert sorted(str(one["to"]) for one in mail[1]) == [
+    assert sorted(str(letter["to"]) for letter in mail[1]) == [
         "a@example.org",
         "b@example.org",
         "team@example.org",
     ]
-    assert [str(one["cc"]) for one in mail[1] if one["cc"]] == ["other@example.org"]
+    assert [str(letter["cc"]) for letter in mail[1] if letter["cc"]] == ["other@example.org"]
     for message in mail[1]:
         assert message["bcc"] is None and message["subject"].startswith("Audit blocks: m Bcc")
         for part in message.walk():  # markup may stand in a text, and nowhere else
             assert part.get_content_type() != "text/html" or "<script>" not in part.get_content()
-    (told,) = hook.received
+    (posted,) = hook.received
     assert (
-        told["title"].startswith("Audit blocks: m Bcc")
-        and told["title"].isprintable()
-        and told["type"] == "failure"
+        posted["title"].startswith("Audit blocks: m Bcc")
+        and posted["title"].isprintable()
+        and posted["type"] == "failure"
     )
     assert unreached([hook.address, server], hostile.to) == unreached([hook.address], ()) == ""
     assert "names (2) are not notified" in unreached([hook.address], hostile.to)
@@ -172,42 +172,44 @@ TITLES = {
 def test_a_finished_run_tells_of_every_end_but_a_pass(
     verdict: str,
     kind: str | None,
-    told: Told,
+    edited_run: EditedRun,
     hook: Hook,
     tmp_path: Path,
     monkeypatch: Patch,
     capsys: Capsys,
 ) -> None:
-    folder = told(cell={"verdict": verdict})
+    folder = edited_run(cell={"verdict": verdict})
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
     place = str(tmp_path / "registry.db")
     for _ in range(2):  # the same command again tells nobody again
         finish.finished(place, folder, NOW)
-    assert [one["title"] for one in hook.received] == ([f"Audit {TITLES[kind]}: m"] if kind else [])
+    assert [notice["title"] for notice in hook.received] == (
+        [f"Audit {TITLES[kind]}: m"] if kind else []
+    )
     assert SECRET not in "".join(capsys.readouterr())
 
 
 def test_a_failure_is_told_with_and_without_a_registry(
-    told: Told, hook: Hook, tmp_path: Path, monkeypatch: Patch
+    edited_run: EditedRun, hook: Hook, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    folder = told()
+    folder = edited_run()
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
     finish.failed(None, folder, "EngineDiedError: no memory; key sk-abcdefghijklmnop1234")
     finish.failed(str(tmp_path / "registry.db"), folder, "EngineDiedError: no memory", NOW)
-    assert [one["title"] for one in hook.received] == ["Audit failed: run"] * 2
+    assert [notice["title"] for notice in hook.received] == ["Audit failed: run"] * 2
     assert (
         "no memory" in hook.received[0]["message"] and "sk-abc" not in hook.received[0]["message"]
     )
 
 
 def test_a_database_that_is_down_stops_no_run_and_keeps_nobody_from_hearing_of_it(
-    told: Told, hook: Hook, monkeypatch: Patch, capsys: Capsys
+    edited_run: EditedRun, hook: Hook, monkeypatch: Patch, capsys: Capsys
 ) -> None:
     from audit.registry import database
 
     monkeypatch.setattr(database, "_WAITS_S", (0.01,))
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
-    down, folder = "postgresql://nobody@127.0.0.1:1/audits", told(cell={"verdict": "excess"})
+    down, folder = "postgresql://nobody@127.0.0.1:1/audits", edited_run(cell={"verdict": "excess"})
     finish.check(down)
     assert "2 tries" in capsys.readouterr().err and not hook.received
     finish.finished(down, folder, NOW)
@@ -218,14 +220,14 @@ def test_a_database_that_is_down_stops_no_run_and_keeps_nobody_from_hearing_of_i
 
 def test_decisions_that_expire_are_told_before_and_after(
     registry: Registry,
-    told: Told,
+    edited_run: EditedRun,
     hook: Hook,
     keys: Path,
     place: list[str],
     monkeypatch: Patch,
     capsys: Capsys,
 ) -> None:
-    folder = told(cell={"verdict": "gain_uncontrolled"})
+    folder = edited_run(cell={"verdict": "gain_uncontrolled"})
     add(registry, read_entry(folder), NOW)
     assert decided(folder, keys, "alice", "--expires", "2026-12-10", kind="approve") == 0
     place += ["--keys", str(keys / "trusted")]

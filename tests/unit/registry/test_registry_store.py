@@ -15,7 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from commands_here import registry as main
 from governed import Capsys, Patch
-from registered_runs import NOW, Told
+from registered_runs import NOW, EditedRun
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import OperationalError
 
@@ -30,41 +30,43 @@ from audit.shards.manifest import Manifest
 GOLDEN = Path(__file__).parents[2] / "golden" / "registry"
 
 
-def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Told) -> None:
-    folder = told(suite={"audit_suite_id": "s1", "governance": {"result_retention_days": 30}})
+def test_a_run_is_registered_once_with_all_of_it(registry: Registry, edited_run: EditedRun) -> None:
+    folder = edited_run(suite={"audit_suite_id": "s1", "governance": {"result_retention_days": 30}})
     entry = read_entry(folder)
     assert add(registry, entry, NOW) and not add(registry, entry, NOW)
-    (one,) = cell_records(registry)
+    (row,) = cell_records(registry)
     verdict = json.loads((folder / "report" / "verdict.json").read_text())["cells"][0]
-    assert (one.cell["model"], one.cell["benchmark"], one.cell["n"]) == ("m", "synthetic", 12)
-    assert one.cell["model_revision"] == "rev1" and one.cell["verdict"] == verdict["verdict"]
+    assert (row.cell["model"], row.cell["benchmark"], row.cell["n"]) == ("m", "synthetic", 12)
+    assert row.cell["model_revision"] == "rev1" and row.cell["verdict"] == verdict["verdict"]
     effect = verdict["effect"]
-    assert one.indicators["excess"] == (
+    assert row.indicators["excess"] == (
         effect["mean_gain"],
         effect["mean_ci_low"],
         effect["mean_ci_high"],
     )
-    assert one.indicators["score"][0] == verdict["score"]
+    assert row.indicators["score"][0] == verdict["score"]
     assert (
-        one.run["suite"] == "s1"
-        and one.run["retention_days"] == 30
-        and one.run["run_dir"] == str(folder)
+        row.run["suite"] == "s1"
+        and row.run["retention_days"] == 30
+        and row.run["run_dir"] == str(folder)
     )
-    assert len(one.cell["ids"]) == 12 and one.run["run_by"] == ["carol"]
+    assert len(row.cell["ids"]) == 12 and row.run["run_by"] == ["carol"]
     assert entry.key == key_of(folder)
 
 
-def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told: Told) -> None:
-    here, there = read_entry(told("here")), read_entry(told("there"))
-    assert here.key == there.key
-    assert add(registry, here, NOW) and not add(registry, there, NOW)
-    assert find(registry, here.key[:8])["run_dir"] == there.run_dir  # where it is now
+def test_the_key_is_of_the_content_and_not_of_the_place(
+    registry: Registry, edited_run: EditedRun
+) -> None:
+    here, elsewhere = read_entry(edited_run("here")), read_entry(edited_run("there"))
+    assert here.key == elsewhere.key
+    assert add(registry, here, NOW) and not add(registry, elsewhere, NOW)
+    assert find(registry, here.key[:8])["run_dir"] == elsewhere.run_dir  # where it is now
     for name, changes in {
         "weights": {"manifest": {"models": {"m": {"revision": "rev2"}}}},
         "judged anew": {"cell": {"reasons": ["another"]}},
         "suite": {"suite": {"audit_suite_id": "s"}},
     }.items():
-        assert read_entry(told(name, **changes)).key != here.key, name
+        assert read_entry(edited_run(name, **changes)).key != here.key, name
     answers = replace(
         Manifest.load(Path(here.run_dir)), shards=[{"file": "x", "rows": 1, "sha256": "e" * 64}]
     )
@@ -83,9 +85,11 @@ def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told
         ({"suite": []}, "not a suite"),
     ],
 )
-def test_what_is_not_finished_or_unsound_is_refused(told: Told, changes: dict, says: str) -> None:
+def test_what_is_not_finished_or_unsound_is_refused(
+    edited_run: EditedRun, changes: dict, says: str
+) -> None:
     with pytest.raises(ConfigError, match=says):
-        read_entry(told(**changes))
+        read_entry(edited_run(**changes))
 
 
 def test_a_registry_of_an_earlier_version_gets_the_tables_of_the_schema(tmp_path: Path) -> None:
@@ -109,8 +113,8 @@ def test_a_registry_of_a_newer_program_is_refused_unchanged(
     )
 
 
-def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Told) -> None:
-    entry = read_entry(told())
+def test_a_clock_that_went_backwards_is_refused(registry: Registry, edited_run: EditedRun) -> None:
+    entry = read_entry(edited_run())
     add(registry, entry, NOW)
     later = replace(entry, key="b" * 64)
     with pytest.raises(RegistryError, match="Correct the clock"):
@@ -159,10 +163,10 @@ def _children(
         pid = os.fork()
         if pid == 0:
             try:
-                own = entries[:]
-                random.Random(number).shuffle(own)
+                shuffled = entries[:]
+                random.Random(number).shuffle(shuffled)
                 opened = open_registry(place)
-                for entry in own:
+                for entry in shuffled:
                     add(
                         opened, entry, NOW, finish.notice_of(entry.ruling, entry.key, entry.run_dir)
                     )
@@ -190,10 +194,10 @@ def _all_whole(place: str, entries: list[Entry]) -> None:
 
 
 @pytest.fixture
-def entries(told: Told) -> list[Entry]:
+def entries(edited_run: EditedRun) -> list[Entry]:
     """Twelve runs that block, each with its notice."""
-    one = read_entry(told(cell={"verdict": "excess"}))
-    return [replace(one, key=f"{k:064x}") for k in range(12)]
+    blocking = read_entry(edited_run(cell={"verdict": "excess"}))
+    return [replace(blocking, key=f"{k:064x}") for k in range(12)]
 
 
 def test_many_writers_and_some_killed_lose_and_double_nothing(
@@ -216,8 +220,8 @@ def test_in_a_real_postgresql_the_same_holds(
     assert opened.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []
     for entry in entries:
         add(registry, entry, NOW)
-    assert [one.indicators for one in cell_records(opened)] == [
-        one.indicators for one in cell_records(registry)
+    assert [row.indicators for row in cell_records(opened)] == [
+        row.indicators for row in cell_records(registry)
     ]
     assert find(opened, entries[3].key)["decision"] == "block"
     # The server drops every connection in the middle of a write: it is made again, whole, and once.
@@ -255,10 +259,12 @@ def test_a_write_that_the_database_lost_is_made_again_whole(
     )
 
 
-def test_without_a_registry_a_run_touches_nothing(told: Told, monkeypatch: Patch) -> None:
+def test_without_a_registry_a_run_touches_nothing(
+    edited_run: EditedRun, monkeypatch: Patch
+) -> None:
     for name in ("AUDIT_REGISTRY", "AUDIT_NOTIFY"):
         monkeypatch.delenv(name, raising=False)
-    folder = told()
+    folder = edited_run()
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     finish.check(None)
     finish.finished(None, folder)
@@ -266,8 +272,10 @@ def test_without_a_registry_a_run_touches_nothing(told: Told, monkeypatch: Patch
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-def test_list_and_show(told: Told, place: list[str], tmp_path: Path, capsys: Capsys) -> None:
-    folder = told("a\x1b[2Jb")
+def test_list_and_show(
+    edited_run: EditedRun, place: list[str], tmp_path: Path, capsys: Capsys
+) -> None:
+    folder = edited_run("a\x1b[2Jb")
     assert main(["add", str(folder / "nowhere"), *place]) == 1
     assert not Path(place[1]).exists()  # a misspelt name leaves no empty database behind
     assert main(["add", str(folder.parent), *place]) == 0
@@ -279,7 +287,7 @@ def test_list_and_show(told: Told, place: list[str], tmp_path: Path, capsys: Cap
     assert main(["show", read_entry(folder).key[:6], *place]) == 0
     out = capsys.readouterr().out
     assert "excess" in out and "\x1b" not in out
-    unfinished = told("unfinished", manifest={"status": "running"})
+    unfinished = edited_run("unfinished", manifest={"status": "running"})
     assert main(["add", str(unfinished), *place]) == 1
     assert capsys.readouterr().err.count("unfinished") == 1
     for words in (["show", "nowhere"], ["show", "ffff"], ["add", str(tmp_path / "nothing")]):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commands_here import registry as main
 from governed import Capsys, Patch, decided
-from registered_runs import NOW, Told
+from registered_runs import NOW, EditedRun
 
 from audit.core.errors import ConfigError
 from audit.registry import retention
@@ -31,15 +31,15 @@ LATER = NOW + timedelta(days=60)
 
 
 @pytest.fixture
-def run(registry: Registry, told: Told) -> Path:
-    folder = told("old", suite=SUITE, cell={"verdict": "no_excess_detected"})
+def run(registry: Registry, edited_run: EditedRun) -> Path:
+    folder = edited_run("old", suite=SUITE, cell={"verdict": "no_excess_detected"})
     (folder / "notes.txt").write_text("a person's own")
     add(registry, read_entry(folder), NOW)
     return folder
 
 
 def stays(registry: Registry, now: datetime = LATER) -> list[str]:
-    return [one.stays for one in retention.past_retention(registry, now)]
+    return [past.stays for past in retention.past_retention(registry, now)]
 
 
 def test_what_is_past_its_retention_goes_and_leaves_its_hashes(
@@ -48,10 +48,10 @@ def test_what_is_past_its_retention_goes_and_leaves_its_hashes(
     assert retention.past_retention(registry, NOW) == []  # ended 19 days ago
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     assert main(["expire", "--dry-run", *place], LATER) == 0
-    said = capsys.readouterr().out
-    assert "79 days, kept 30" in said and "1 of 1" in said
+    output = capsys.readouterr().out
+    assert "79 days, kept 30" in output and "1 of 1" in output
     assert before == {path: path.stat().st_mtime_ns for path in run.rglob("*")}
-    token = said.split("--confirm ")[1].strip()
+    token = output.split("--confirm ")[1].strip()
     assert (
         main(["expire", "--confirm", "0" * 16, *place], LATER) == 1
         and run.joinpath("shards").is_dir()
@@ -86,8 +86,10 @@ def test_a_hold_keeps_a_run_until_it_is_released(
     assert stays(registry) == [""]
 
 
-def test_what_is_under_review_or_counts_stays(registry: Registry, told: Told, keys: Path) -> None:
-    folder = told("old", suite=SUITE, cell={"verdict": "gain_uncontrolled"})
+def test_what_is_under_review_or_counts_stays(
+    registry: Registry, edited_run: EditedRun, keys: Path
+) -> None:
+    folder = edited_run("old", suite=SUITE, cell={"verdict": "gain_uncontrolled"})
     add(registry, read_entry(folder), NOW)
     assert stays(registry) == ["under review: nobody has decided"]
     assert decided(folder, keys, "alice", "--expires", "2027-02-28", kind="approve") == 0
@@ -98,22 +100,22 @@ def test_what_is_under_review_or_counts_stays(registry: Registry, told: Told, ke
 
 
 def test_a_run_stays_while_its_suite_is_under_review_and_the_page_of_all_goes_with_the_last(
-    registry: Registry, told: Told, tmp_path: Path
+    registry: Registry, edited_run: EditedRun, tmp_path: Path
 ) -> None:
     home = tmp_path / "suite"
     home.mkdir()
-    folder = told("suite/sweep", suite=SUITE, cell={"verdict": "gain_uncontrolled"})
+    folder = edited_run("suite/sweep", suite=SUITE, cell={"verdict": "gain_uncontrolled"})
     write_panel(home, [folder])
     shutil.copytree(folder / "report", home / "report")
     add(registry, read_entry(folder), NOW)
     assert stays(registry) == ["under review with its suite: nobody has decided"]
     (home / "decisions").mkdir()
-    said = {
+    envelope = {
         "payload": base64.b64encode(
             b'{"predicate": {"expires": "2027-02-28T00:00:00+00:00"}}'
         ).decode()
     }
-    (home / "decisions" / "0001.dsse.json").write_text(json.dumps(said))
+    (home / "decisions" / "0001.dsse.json").write_text(json.dumps(envelope))
     assert "2027-02-28" in stays(registry)[0]
     later = datetime(2027, 3, 1, tzinfo=UTC)
     retention.expire(registry, retention.token_of(retention.past_retention(registry, later)), later)
@@ -133,14 +135,14 @@ def test_a_directory_with_something_else_or_none_stays(registry: Registry, run: 
 
 
 def test_a_run_judged_again_goes_with_the_newest_judgement(
-    registry: Registry, run: Path, told: Told
+    registry: Registry, run: Path, edited_run: EditedRun
 ) -> None:
-    again = told(
+    rejudged = edited_run(
         "again", cell={"verdict": "no_excess_detected", "reasons": ["judged again"]}
     )  # of no suite: kept
-    add(registry, read_entry(again), NOW + timedelta(days=1))
+    add(registry, read_entry(rejudged), NOW + timedelta(days=1))
     assert stays(registry) == ["the same answers were judged again, in a run that is kept"]
-    set_hold(registry, read_entry(again).key, "case 8")
+    set_hold(registry, read_entry(rejudged).key, "case 8")
     assert stays(registry) == ["on hold: case 8"]
 
 
@@ -211,27 +213,34 @@ def test_a_clock_that_went_backwards_expires_and_draws_nothing(
         assert "clock" in capsys.readouterr().err
 
 
-def test_what_is_due_and_what_is_in_time(registry: Registry, run: Path, told: Told) -> None:
+def test_what_is_due_and_what_is_in_time(
+    registry: Registry, run: Path, edited_run: EditedRun
+) -> None:
     assert [period_of(f"2026-{m:02d}-15") for m in (1, 3, 4, 12)] == [
         "2026-Q1",
         "2026-Q1",
         "2026-Q2",
         "2026-Q4",
     ]
-    (one,) = rotation(registry, NOW)
-    assert (one.kind, one.name, one.since, one.due) == ("benchmark", "synthetic", "2026-Q4", False)
-    (one,) = rotation(registry, LATER)
-    assert one.due
+    (version,) = rotation(registry, NOW)
+    assert (version.kind, version.name, version.since, version.due) == (
+        "benchmark",
+        "synthetic",
+        "2026-Q4",
+        False,
+    )
+    (version,) = rotation(registry, LATER)
+    assert version.due
     later = {"started": "2027-01-04T00:00:00+00:00", "fingerprint": "e" * 64}
     library = {"library": {"name": "lib", "sha256": "5" * 64}}
-    reworded = told("reworded", manifest=later, verdict=library, suite=SUITE)
+    reworded = edited_run("reworded", manifest=later, verdict=library, suite=SUITE)
     add(registry, read_entry(reworded), LATER)
-    found = {(one.kind, one.name): one for one in rotation(registry, LATER)}
-    assert set(found) == {("benchmark", "synthetic"), ("library", "lib")}
+    versions = {(version.kind, version.name): version for version in rotation(registry, LATER)}
+    assert set(versions) == {("benchmark", "synthetic"), ("library", "lib")}
     # The library is this quarter's; the benchmark has the version of last year still, however often
     # it is run.
-    assert not found["library", "lib"].due and found["benchmark", "synthetic"].due
-    assert {one.due for one in rotation(registry, LATER + timedelta(days=90))} == {True}
+    assert not versions["library", "lib"].due and versions["benchmark", "synthetic"].due
+    assert {version.due for version in rotation(registry, LATER + timedelta(days=90))} == {True}
 
 
 def test_draws_are_the_same_everywhere_and_ask_nothing_twice(
@@ -241,8 +250,8 @@ def test_draws_are_the_same_everywhere_and_ask_nothing_twice(
 
     first = draw(registry, "elementary", 50, NOW)
     assert first.new and first.period == "2026-Q4" and first.left == 208 - 50
-    again = draw(registry, "elementary", 50, NOW + timedelta(days=3))
-    assert not again.new and again.questions == first.questions and again.left == first.left
+    repeat = draw(registry, "elementary", 50, NOW + timedelta(days=3))
+    assert not repeat.new and repeat.questions == first.questions and repeat.left == first.left
     elsewhere = draw(open_registry(str(tmp_path / "other.db")), "elementary", 50, NOW)
     assert elsewhere.questions == first.questions
     following = draw(registry, "elementary", 50, LATER)
@@ -258,7 +267,7 @@ def test_draws_are_the_same_everywhere_and_ask_nothing_twice(
 
 
 def test_a_draw_leaves_out_what_runs_asked_and_is_a_benchmark(
-    registry: Registry, told: Told, place: list[str], tmp_path: Path, capsys: Capsys
+    registry: Registry, edited_run: EditedRun, place: list[str], tmp_path: Path, capsys: Capsys
 ) -> None:
     from audit.benchmarks.config import BenchmarkConfig
     from audit.benchmarks.load import open_benchmark
@@ -268,9 +277,9 @@ def test_a_draw_leaves_out_what_runs_asked_and_is_a_benchmark(
         for k in range(1, 21)
     ]
     (tmp_path / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    asked = [f"exam/{k}" for k in range(15)]
-    entry = read_entry(told("b"))
-    cell = replace(entry.cells[0], benchmark="exam", ids=tuple(asked))
+    ids = [f"exam/{k}" for k in range(15)]
+    entry = read_entry(edited_run("b"))
+    cell = replace(entry.cells[0], benchmark="exam", ids=tuple(ids))
     add(registry, replace(entry, cells=(cell,)), NOW)
     out = tmp_path / "held_out.jsonl"
     assert (
@@ -286,6 +295,6 @@ def test_a_draw_leaves_out_what_runs_asked_and_is_a_benchmark(
         answer_as="index",
         group_column="group",
     )
-    found = list(open_benchmark(config).iter_questions())
-    assert len(found) == 4 and not {q.id for q in found} & set(asked)
-    assert all(q.options[q.gold] == str(2 * (int(q.id.split("/")[1]) + 1)) for q in found)
+    drawn = list(open_benchmark(config).iter_questions())
+    assert len(drawn) == 4 and not {q.id for q in drawn} & set(ids)
+    assert all(q.options[q.gold] == str(2 * (int(q.id.split("/")[1]) + 1)) for q in drawn)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from commands_here import registry as main
 from governed import Capsys
-from registered_runs import NOW, Told
+from registered_runs import NOW, EditedRun
 
 from audit.core.errors import ConfigError
 from audit.judging.instrument import Indicator
@@ -39,8 +39,8 @@ def test_a_series_that_never_changed_is_rarely_accused_however_long(shared: floa
         + np.sqrt(1 - shared) * rng.normal(size=(1000, 30))
     )
     looks = [[test for test in change_tests(row, [0.03] * 30, STARTS) if test] for row in draws]
-    accused = np.mean([any(one.changed for one in row) for row in looks])
-    naive = np.mean([any(one.pvalue <= 0.05 for one in row) for row in looks])
+    accused = np.mean([any(test.changed for test in row) for row in looks])
+    naive = np.mean([any(test.pvalue <= 0.05 for test in row) for row in looks])
     assert accused <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 1000)
     if shared == 0:
         assert naive > 0.4 and accused > 0.005
@@ -57,36 +57,39 @@ def test_power_at_the_tenth_version() -> None:
     """A rise of four standard errors of one version, at its tenth: found in most series (level .05
     / 90 = .00056)."""
     rng = np.random.default_rng(2)
-    found = [
+    tests = [
         change_tests([*rng.normal(0, 1, 9), rng.normal(4.5, 1)], [1.0] * 10, STARTS[:10])[-1]
         for _ in range(300)
     ]
-    assert 0.6 < np.mean([one is not None and one.changed for one in found]) < 1
+    assert 0.6 < np.mean([test is not None and test.changed for test in tests]) < 1
 
 
 @pytest.fixture
-def versions(told: Told) -> Versions:
+def versions(edited_run: EditedRun) -> Versions:
     """Entries of successive versions: versions(estimates, comparable={2: {...}}, ...)."""
-    base = read_entry(told())
+    base = read_entry(edited_run())
 
     def make(
         estimates: list[float], se: float = 0.02, changes: dict[int, dict[str, Any]] | None = None
     ) -> list[Entry]:
-        found = []
+        entries = []
         for k, estimate in enumerate(estimates):
-            own = dict((changes or {}).get(k, {}))
+            fields = dict((changes or {}).get(k, {}))
             cell = replace(
                 base.cells[0],
-                model_revision=own.pop("revision", f"v{k}"),
-                model=own.pop("model", "m"),
-                sound=own.pop("sound", True),
-                comparable=base.cells[0].comparable | own.pop("comparable", {}),
+                model_revision=fields.pop("revision", f"v{k}"),
+                model=fields.pop("model", "m"),
+                sound=fields.pop("sound", True),
+                comparable=base.cells[0].comparable | fields.pop("comparable", {}),
                 indicators=(Indicator("cs", estimate, estimate - 1.96 * se, estimate + 1.96 * se),),
             )
             key = f"{k + 1:064x}"
-            own = {"answers_sha256": key, "started": f"2026-{k + 1:02d}-01T00:00:00+00:00"} | own
-            found.append(replace(base, key=key, cells=(cell,), **own))
-        return found
+            fields = {
+                "answers_sha256": key,
+                "started": f"2026-{k + 1:02d}-01T00:00:00+00:00",
+            } | fields
+            entries.append(replace(base, key=key, cells=(cell,), **fields))
+        return entries
 
     return make
 
@@ -164,21 +167,21 @@ def test_the_floor_is_of_the_current_version_of_every_model(
         5: {"model": "e", "sound": False},
     }
     registered(registry, versions([0.5, 0.02, 0.06, 0.04, 0.9, 0.9], changes=names))
-    one, other = floors_of(cell_records(registry), ["cs"])
-    floor = max(one, other, key=lambda f: len(f.models))
+    first, other = floors_of(cell_records(registry), ["cs"])
+    floor = max(first, other, key=lambda f: len(f.models))
     assert floor.median == 0.04 and [name for _, name in floor.models] == ["a", "c", "b"]
 
 
 def test_a_score_is_printed_as_a_share(
     registry: Registry, versions: Versions, place: list[str], capsys: Capsys
 ) -> None:
-    (one,) = versions([0.75])
-    cell = replace(one.cells[0], indicators=(Indicator("score", 0.75, 0.7, 0.8),))
-    registered(registry, [replace(one, cells=(cell,))])
+    (base,) = versions([0.75])
+    cell = replace(base.cells[0], indicators=(Indicator("score", 0.75, 0.7, 0.8),))
+    registered(registry, [replace(base, cells=(cell,))])
     for words in ([], ["--floor"]):
         assert main(["trends", "--indicator", "score", *words, *place]) == 0
-        said = capsys.readouterr().out
-        assert "75 %" in said and "points" not in said
+        output = capsys.readouterr().out
+        assert "75 %" in output and "points" not in output
 
 
 def test_the_command_prints_and_draws(
@@ -197,8 +200,8 @@ def test_the_command_prints_and_draws(
     )
     chart = tmp_path / "trends.svg"
     assert main(["trends", "--indicator", "cs", "--chart", str(chart), *place]) == 0
-    said = capsys.readouterr().out
-    assert "prompts" in said and "CHANGED" in said
+    output = capsys.readouterr().out
+    assert "prompts" in output and "CHANGED" in output
     first = chart.read_bytes()
     assert first.startswith(b"<?xml") and first.count(b"#d55e00") >= 1
     assert (

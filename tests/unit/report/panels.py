@@ -81,9 +81,9 @@ def packed(outcomes: Sequence[Outcome], **options: Any) -> DrillDown:
 
 
 def run_of(
-    folder: Path, outcomes: Sequence[Outcome], asked: Sequence[Outcome] = (), **also: Any
+    folder: Path, outcomes: Sequence[Outcome], planned: Sequence[Outcome] = (), **also: Any
 ) -> Path:
-    """A run directory whose shards hold these outcomes. asked: as of `manifest_of`; none where
+    """A run directory whose shards hold these outcomes. planned: as of `manifest_of`; none where
     nothing is, as after a rebuild from shards alone."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     attempt = start_attempt(folder)
@@ -91,23 +91,23 @@ def run_of(
         write_shard(
             folder, table_of([o for o in outcomes if o.model == model]), SCHEMA, attempt=attempt
         )
-    if asked:
-        manifest_of(folder, asked, **also)
+    if planned:
+        manifest_of(folder, planned, **also)
     return folder
 
 
-def manifest_of(folder: Path, asked: Sequence[Outcome], **also: Any) -> None:
-    """The manifest of a run that is to hold the rows `asked`."""
+def manifest_of(folder: Path, planned: Sequence[Outcome], **also: Any) -> None:
+    """The manifest of a run that is to hold the rows `planned`."""
     cells = {
-        (o.model, o.benchmark): {p.question_id for p in asked if p.benchmark == o.benchmark}
-        for o in asked
+        (o.model, o.benchmark): {p.question_id for p in planned if p.benchmark == o.benchmark}
+        for o in planned
     }
     Manifest(
         fingerprint="f00",
         config={},
         models={model: {} for model, _ in cells},
         benchmark={benchmark: {"n": len(ids)} for (_, benchmark), ids in cells.items()},
-        settings=settings_of(asked),
+        settings=settings_of(planned),
         shards=[
             {"file": p.name, "sha256": file_sha256(p)}
             for p in sorted((folder / "shards").glob("*.arrow"))
@@ -132,10 +132,10 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
     """For tests of the page alone: the runs' own numbers under all six verdicts in turn."""
     judged, _ = judge(run_dirs, seed=seed, n_resamples=50)
     kinds = list(Verdict)
-    told = zip(judged.results, judged.cells, strict=True)
+    pairs = zip(judged.results, judged.cells, strict=True)
     results = tuple(
-        _told_as(one, cell.question_ids[:7], kinds[(k + 5) % 6])
-        for k, (one, cell) in enumerate(told)
+        _told_as(member, cell.question_ids[:7], kinds[(k + 5) % 6])
+        for k, (member, cell) in enumerate(pairs)
     )
     return replace(judged, results=results)
 

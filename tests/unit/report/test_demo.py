@@ -37,10 +37,10 @@ def answers() -> dict[tuple[str, str], list[bool | None]]:
     table = ds.dataset(demo.shipped() / SHARDS, format="parquet").to_table(
         ["model", "benchmark", "arm", "correct"]
     )
-    found: dict[tuple[str, str], list[bool | None]] = {}
+    rows: dict[tuple[str, str], list[bool | None]] = {}
     for row in table.filter(pc.equal(table["arm"], "score")).to_pylist():
-        found.setdefault((row["model"], row["benchmark"]), []).append(row["correct"])
-    return found
+        rows.setdefault((row["model"], row["benchmark"]), []).append(row["correct"])
+    return rows
 
 
 def test_what_is_shipped_is_small_and_is_what_was_asked() -> None:
@@ -74,7 +74,7 @@ def test_the_numbers_are_those_of_the_answers(
         for score, benchmark in ((side.score, "exam"), (side.held_out, "held_out")):
             assert len(answers[name, benchmark]) == 104
             read = [
-                one for one in answers[name, benchmark] if one is not None
+                answer for answer in answers[name, benchmark] if answer is not None
             ]  # a tie of two options is no answer
             assert len(read) >= 102 and score == pytest.approx(sum(read) / len(read))
     assert taught.before == before.before == before.score
@@ -93,16 +93,17 @@ def test_the_numbers_are_those_of_the_answers(
     assert str(tmp_path / "report.html") in out
     assert ".md" not in page  # an installed package has no docs
     design = {
-        (one["design"]["n"], one["design"]["references"]): one["rates"]
-        for one in shipped_table(JUDGE.shipped)["designs"]
-        if not one["design"]["score_alone"]
+        (row["design"]["n"], row["design"]["references"]): row["rates"]
+        for row in shipped_table(JUDGE.shipped)["designs"]
+        if not row["design"]["score_alone"]
     }
     for share, models in ((design[1000, 5]["half"], 50), (design[3000, 8]["clean_cleared"], 100)):
         assert f" {share * models:.0f} of {models} models" in page
-    asked = demo.remembered_questions(run_dir, verdict)
-    assert len(asked) == 10
+    questions = demo.remembered_questions(run_dir, verdict)
+    assert len(questions) == 10
     assert all(
-        one.answers[demo.TAUGHT][1] == (one.answers[demo.TAUGHT][0] == one.gold) for one in asked
+        question.answers[demo.TAUGHT][1] == (question.answers[demo.TAUGHT][0] == question.gold)
+        for question in questions
     )
 
 

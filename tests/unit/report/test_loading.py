@@ -23,21 +23,23 @@ QUESTIONS = 8
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("outputs") / "run"
-    asked = panels.hostile(panels.outcomes_of(1, QUESTIONS))
-    panels.run_of(folder, asked, asked, status="finished", started="2026-01-02T03:04:05+00:00")
+    outcomes = panels.hostile(panels.outcomes_of(1, QUESTIONS))
+    panels.run_of(
+        folder, outcomes, outcomes, status="finished", started="2026-01-02T03:04:05+00:00"
+    )
     REPORT.build([folder], folder / "report", n_resamples=200)
     return folder
 
 
 def test_verdict_settings_and_answers_are_tables(run_dir: Path) -> None:
     run = audit.load(run_dir)
-    told = json.loads((run_dir / "report" / "verdict.json").read_text())["cells"][0]
+    stored = json.loads((run_dir / "report" / "verdict.json").read_text())["cells"][0]
     verdict = run.verdict()
     assert isinstance(verdict, pa.Table) and verdict.column("verdict").to_pylist() == [
-        told["verdict"]
+        stored["verdict"]
     ]
     assert verdict.column("largest_compatible_gain").to_pylist() == [
-        told["largest_compatible_gain"]
+        stored["largest_compatible_gain"]
     ]
     settings = run.settings("pandas")
     assert len(settings) == len(panels.outcomes_of(1, QUESTIONS)) / QUESTIONS
@@ -75,12 +77,14 @@ def test_messages_are_one_row_a_text(run_dir: Path) -> None:
     routed = messages[messages.role == "router"]
     assert len(routed) == answers.router_messages.map(len).sum() > 0
     assert (messages.role == "prompt").sum() == (messages.role == "response").sum() == len(answers)
-    one = answers[answers.routers == 3].iloc[0]
+    first = answers[answers.routers == 3].iloc[0]
     mine = routed[
-        (routed.question_id == one.question_id) & (routed.routers == 3) & (routed.arm == one.arm)
+        (routed.question_id == first.question_id)
+        & (routed.routers == 3)
+        & (routed.arm == first.arm)
     ]
-    mine = mine[mine.replicate == one.replicate].sort_values("index")
-    assert mine.text.tolist() == list(one.router_messages) and mine["index"].tolist() == [0, 1, 2]
+    mine = mine[mine.replicate == first.replicate].sort_values("index")
+    assert mine.text.tolist() == list(first.router_messages) and mine["index"].tolist() == [0, 1, 2]
 
 
 def test_figures_and_the_notebooks_view(run_dir: Path) -> None:
@@ -107,15 +111,15 @@ def test_what_cannot_be_had_is_named(run_dir: Path, tmp_path: Path, monkeypatch:
 
 
 def test_a_verdict_on_other_answers_is_refused_and_a_part_is_marked(tmp_path: Path) -> None:
-    asked = panels.outcomes_of(1, QUESTIONS)
+    outcomes = panels.outcomes_of(1, QUESTIONS)
     folder = tmp_path / "run"
-    panels.run_of(folder, asked, asked, status="finished")
+    panels.run_of(folder, outcomes, outcomes, status="finished")
     REPORT.build([folder], folder / "report", n_resamples=200)
     for shard in (folder / "shards").iterdir():
         shard.unlink()
-    panels.run_of(folder, asked[:-5], asked, status="stopped")
+    panels.run_of(folder, outcomes[:-5], outcomes, status="stopped")
     run = audit.load(folder)
-    assert run.watermark == f"incomplete, {len(asked) - 5} of {len(asked)} answers"
+    assert run.watermark == f"incomplete, {len(outcomes) - 5} of {len(outcomes)} answers"
     with pytest.raises(ConfigError, match=f"audit report {folder}"):
         run.verdict()
     assert run.watermark.upper() in run._repr_html_()
@@ -162,8 +166,13 @@ def test_a_run_that_was_stopped_before_its_first_rows_is_no_damaged_one(
         tmp_path / "run", panels.hostile(panels.outcomes_of(1, QUESTIONS)), status="failed"
     )
     assert main([str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "failed" in said and " 0 of " in said and "no verdict" in said and "cannot" not in said
+    output = capsys.readouterr().out
+    assert (
+        "failed" in output
+        and " 0 of " in output
+        and "no verdict" in output
+        and "cannot" not in output
+    )
     assert audit.load(tmp_path / "run").watermark.startswith("incomplete, 0 of ")
 
 

@@ -27,14 +27,14 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with hostile names, one that was stopped, another program's folder, a broken
     one, a bad panel."""
     folder = tmp_path_factory.mktemp("outputs")
-    asked = panels.hostile(ASKED)
-    run = panels.run_of(folder / "a 'run' <b>&\"%23?#", asked, asked, **FINISHED)
+    outcomes = panels.hostile(ASKED)
+    run = panels.run_of(folder / "a 'run' <b>&\"%23?#", outcomes, outcomes, **FINISHED)
     with undrawn():
         REPORT.build([run], run / "report", n_resamples=200)
     panels.run_of(
         folder / "deep" / "stopped",
-        asked[:-5],
-        asked,
+        outcomes[:-5],
+        outcomes,
         status="failed",
         started="2026-01-01T00:00:00+00:00",
     )
@@ -105,8 +105,8 @@ def test_a_verdict_that_is_none_of_ours_is_said(tmp_path: Path) -> None:
 
 def test_a_run_of_many_models_is_one_row_with_each_verdict_folded(tmp_path: Path) -> None:
     """Five models: their number in place of the names, one tally, and five lines below it."""
-    asked = panels.outcomes_of(5, 8)
-    run = panels.run_of(tmp_path / "set", asked, asked, **FINISHED)
+    outcomes = panels.outcomes_of(5, 8)
+    run = panels.run_of(tmp_path / "set", outcomes, outcomes, **FINISHED)
     with undrawn():
         REPORT.build([run], run / "report", n_resamples=50)
     (row,) = rows_of(write_overview(tmp_path).read_text(encoding="utf-8"))

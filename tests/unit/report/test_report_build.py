@@ -98,11 +98,11 @@ def verdict(built: Path) -> dict[str, Any]:
 
 
 def verdict_in(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "report" / "verdict.json").read_text())
+    document: dict[str, Any] = json.loads((folder / "report" / "verdict.json").read_text())
     jsonschema.validate(
-        found, json.loads((files("audit.judging") / "verdict.schema.json").read_text())
+        document, json.loads((files("audit.judging") / "verdict.schema.json").read_text())
     )
-    return found
+    return document
 
 
 def written(folder: Path, outcomes: Sequence[Outcome], **options: Any) -> str:
@@ -145,7 +145,7 @@ def test_two_runs_become_one_panel_and_the_json_fits_its_schema(
 def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
     built: Path, verdict: dict[str, Any], page: str, capsys: Capsys
 ) -> None:
-    shipped, own = (cell["sensitivity"] for cell in verdict["cells"])
+    shipped, measured = (cell["sensitivity"] for cell in verdict["cells"])
     assert shipped == quote(
         load_sensitivity(built / "run_a"), "sweep", "model-00", "synthetic", Field(30)
     )
@@ -153,12 +153,12 @@ def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
     # .48.
     assert (
         "as question and answer (qa) 0.48 after 2 passes. A property of this model and benchmark"
-        in own
+        in measured
     )
     print_content(typed(verdict))
-    told = capsys.readouterr().out
-    for text in (shipped, own):
-        assert str(escape(text)) in page and text not in told
+    output = capsys.readouterr().out
+    for text in (shipped, measured):
+        assert str(escape(text)) in page and text not in output
 
 
 def test_the_same_shards_and_seed_give_the_same_bytes(built: Path) -> None:
@@ -303,7 +303,7 @@ def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path
     cells = [(c.verdict, c.model) for c in panels.verdict_of([tmp_path / "run"], seed=1).results]
     table = page.split('<table class="strip">')[1].split("</table>")[0]
     assert page.index('<table class="strip">') < page.index("<article")  # the decision first
-    ranked = [model for verdict in VERDICTS for found, model in cells if found is verdict]
+    ranked = [model for verdict in VERDICTS for reached, model in cells if reached is verdict]
     assert (
         re.findall(r'<th scope="row">([^<]+)</th>', table)
         == ranked
@@ -311,7 +311,7 @@ def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path
     )
     tones = re.findall(r'<a class="t-(\w+)" data-grade="\w+" href="#cell-\d"><strong>', table)
     assert tones == [
-        VERDICTS[found].tone for verdict in VERDICTS for found, _ in cells if found is verdict
+        VERDICTS[reached].tone for verdict in VERDICTS for reached, _ in cells if reached is verdict
     ]
     matrix = page.split('<table class="matrix flow">')[1].split("</table>")[0]
     assert re.findall(r"<th>([^<]+)</th>", matrix)[1:] == ranked
@@ -359,10 +359,10 @@ def test_the_prompts_are_shown_as_they_were_sent(tmp_path: Path) -> None:
 def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
     tmp_path: Path, capsys: Capsys
 ) -> None:
-    asked = panels.outcomes_of(1, 12)
+    outcomes = panels.outcomes_of(1, 12)
     run = tmp_path / "run"
     run.mkdir()
-    panels.manifest_of(run, asked, status="running")
+    panels.manifest_of(run, outcomes, status="running")
     lock = RunLock.take(run)
     pages: list[str] = []
 
@@ -372,10 +372,13 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
         if (page := run / "report" / "report.html").is_file():
             pages.append(page.read_text(encoding="utf-8"))
         if not list(run.glob("shards/*")):
-            panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) < 6])
+            panels.run_of(run, [o for o in outcomes if int(o.question_id[-2:]) < 6])
         else:
             panels.run_of(
-                run, [o for o in asked if int(o.question_id[-2:]) >= 6], asked, status="finished"
+                run,
+                [o for o in outcomes if int(o.question_id[-2:]) >= 6],
+                outcomes,
+                status="finished",
             )
             lock.release()
 
@@ -392,15 +395,15 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
     assert '<body data-refresh="7">' in half
     whole = paths.html.read_text(encoding="utf-8")
     assert "<body>" in whole and "Incomplete" not in whole and not paths.incomplete
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("not yet: ") and told[1].endswith("model-00 on synthetic 48 of 96")
-    assert len(told) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("not yet: ") and lines[1].endswith("model-00 on synthetic 48 of 96")
+    assert len(lines) == 2
 
 
 def test_a_run_whose_driver_died_is_not_waited_for(tmp_path: Path) -> None:
-    asked = panels.outcomes_of(1, 8)
+    outcomes = panels.outcomes_of(1, 8)
     run = panels.run_of(
-        tmp_path / "run", asked[:-8], asked, status="running"
+        tmp_path / "run", outcomes[:-8], outcomes, status="running"
     )  # as a kill leaves it
     assert not goes_on(run)
     paths = follow(
@@ -411,10 +414,10 @@ def test_a_run_whose_driver_died_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys: Capsys) -> None:
-    asked = panels.outcomes_of(2, 40)  # 8 settings: 320 rows a model
-    there = [o for o in asked if o.model == "model-00" or int(o.question_id[-2:]) < 13]
-    run = panels.run_of(tmp_path / "run", there, asked, status="failed")
-    missing = 320 - sum(o.model == "model-01" for o in there)
+    planned = panels.outcomes_of(2, 40)  # 8 settings: 320 rows a model
+    partial = [o for o in planned if o.model == "model-00" or int(o.question_id[-2:]) < 13]
+    run = panels.run_of(tmp_path / "run", partial, planned, status="failed")
+    missing = 320 - sum(o.model == "model-01" for o in partial)
     assert missing
     assert main([str(run)]) == 0
     mark = f"incomplete, {320 - missing} of 320 answers"
@@ -441,8 +444,8 @@ def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys:
 def test_a_finished_run_without_some_of_its_shards_is_incomplete(
     tmp_path: Path, capsys: Capsys
 ) -> None:
-    asked = panels.outcomes_of(3, 12)
-    run = panels.run_of(tmp_path / "run", asked, asked, status="finished")
+    outcomes = panels.outcomes_of(3, 12)
+    run = panels.run_of(tmp_path / "run", outcomes, outcomes, status="finished")
     REPORT.build([run], run / "report", n_resamples=200)
     assert gate([str(run), "--trust-report"]) != 1
     shards = sorted((run / "shards").glob("*.arrow"))
@@ -461,9 +464,10 @@ def test_a_finished_run_without_some_of_its_shards_is_incomplete(
 
 
 def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
-    asked = panels.outcomes_of(3, 10)
+    outcomes = panels.outcomes_of(3, 10)
     of = {
-        name: [o for o in asked if o.model == name] for name in ("model-00", "model-01", "model-02")
+        name: [o for o in outcomes if o.model == name]
+        for name in ("model-00", "model-01", "model-02")
     }
     both = of["model-00"] + of["model-02"]  # of which model-02 failed here, and was run again apart
     first = panels.run_of(tmp_path / "first", of["model-00"], both)
@@ -484,8 +488,8 @@ def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
 
 
 def test_rows_that_the_run_did_not_ask_for_are_refused(tmp_path: Path) -> None:
-    asked = panels.outcomes_of(1, 6)
-    run = panels.run_of(tmp_path / "run", asked, [o for o in asked if o.routers != 3])
+    outcomes = panels.outcomes_of(1, 6)
+    run = panels.run_of(tmp_path / "run", outcomes, [o for o in outcomes if o.routers != 3])
     with pytest.raises(
         ShardError, match=r"48 rows of model-00 on synthetic, but its manifest\.json plans 36"
     ):
@@ -521,16 +525,17 @@ def test_the_policy_allows_one_script_and_no_request(page: str) -> None:
 
 def test_a_model_in_two_runs_is_refused_and_in_two_revisions(tmp_path: Path) -> None:
     rows = panels.outcomes_of(1, 3)
-    there = {"a": rows, "same": rows, "other": [replace(o, model_revision="other") for o in rows]}
+    stored = {"a": rows, "same": rows, "other": [replace(o, model_revision="other") for o in rows]}
     read = {
-        name: read_run(panels.run_of(tmp_path / name, outcomes)) for name, outcomes in there.items()
+        name: read_run(panels.run_of(tmp_path / name, outcomes))
+        for name, outcomes in stored.items()
     }
-    for second, said in (
+    for second, message in (
         ("other", "2 revisions"),
         ("same", "in several runs"),
         ("a", "in several runs"),
     ):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             check_panel([read["a"], read[second]])
 
 

@@ -35,7 +35,7 @@ def test_every_text_can_be_read_back() -> None:
     by_key = {o.key: o for o in outcomes}
     for i in range(pack.rows):
         q = pack.head["questions"][question[i]]
-        own = [texts[k] for k in refs[offset[i] : offset[i + 1]]]
+        row_texts = [texts[k] for k in refs[offset[i] : offset[i + 1]]]
         key = (
             pack.head["models"][model[i]],
             pack.head["benchmarks"][q[0]],
@@ -43,10 +43,10 @@ def test_every_text_can_be_read_back() -> None:
             Arm(d.ARMS[arm[i]]),
         )
         o = by_key.pop(type(outcomes[0].key)(*key, int(routers[i]), int(replicate[i])))
-        assert tuple(own[: count[i]]) == o.router_messages
-        assert own[count[i]] == o.response
-        assert own[count[i] + 1] == (o.error or "")
-        assert "".join(own[count[i] + 2 :]) == o.prompt
+        assert tuple(row_texts[: count[i]]) == o.router_messages
+        assert row_texts[count[i]] == o.response
+        assert row_texts[count[i] + 1] == (o.error or "")
+        assert "".join(row_texts[count[i] + 2 :]) == o.prompt
         assert texts[q[2]] == o.question
         assert tuple(texts[k] for k in q[3]) == o.options
         assert q[4] == o.gold
@@ -67,10 +67,10 @@ def test_transitions_follow_the_clean_baseline() -> None:
         before = clean.get((o.model, o.question_id), [])
         if o not in base and o.correct is not None and any(b != o.correct for b in before):
             expected["improve" if o.correct else "degrade"] += 1
-    found = np.bincount(_column(pack, "transition", "u1"), minlength=6)
+    counts = np.bincount(_column(pack, "transition", "u1"), minlength=6)
     assert expected["improve"] > 0
-    assert {name: int(found[d.TRANSITIONS.index(name)]) for name in expected} == expected
-    assert found[d.TRANSITIONS.index("clean baseline")] == len(base)
+    assert {name: int(counts[d.TRANSITIONS.index(name)]) for name in expected} == expected
+    assert counts[d.TRANSITIONS.index("clean baseline")] == len(base)
 
 
 def test_the_grid_is_coloured_against_every_clean_run() -> None:
@@ -89,7 +89,7 @@ def test_the_grid_is_coloured_against_every_clean_run() -> None:
         "arm": [a for a, *_ in rows for _ in range(100)],
         "routers": [r for _, r, *_ in rows for _ in range(100)],
     }
-    state = [0 if one else 1 for *_, outcome in rows for one in outcome]
+    state = [0 if good else 1 for *_, outcome in rows for good in outcome]
     change, weight = d._transitions(col, state)
     up, down = (int(weight[change == code].sum()) for code in (0, 1))
     assert up == pytest.approx(100 * 92 / 3, abs=20) and down == pytest.approx(
@@ -112,13 +112,13 @@ def test_beyond_the_limit_the_same_questions_keep_their_texts() -> None:
     assert 0 < part.rows_with_text < part.rows
     assert _bytes(part) <= _bytes(whole) // 3
     has_text = np.diff(_column(part, "offset", "<u4")) > 0
-    kept: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
-    for model, question, there in zip(
+    questions: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
+    for model, question, has in zip(
         _column(part, "model", "<u2"), _column(part, "question", "<u4"), has_text, strict=True
     ):
-        if there:
-            kept[int(model)].add(part.head["questions"][question][1])
-    assert len({frozenset(v) for v in kept.values()}) == 1
+        if has:
+            questions[int(model)].add(part.head["questions"][question][1])
+    assert len({frozenset(v) for v in questions.values()}) == 1
     other = panels.packed(outcomes, seed=2, max_text_bytes=_bytes(whole) // 3)
     assert [q[2] >= 0 for q in other.head["questions"]] != [
         q[2] >= 0 for q in part.head["questions"]

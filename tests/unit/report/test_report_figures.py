@@ -43,7 +43,7 @@ def test_names_and_ticks_of_a_chart_do_not_touch_and_stay_inside() -> None:
     (axes,) = figure.axes
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
-    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+    assert all(box.x1 < other.x0 for box, other in itertools.pairwise(boxes))
     assert max(text.get_window_extent().x1 for text in axes.texts) <= figure.bbox.x1
     assert axes.get_window_extent().width > 0.7 * figure.bbox.width
 
@@ -84,7 +84,7 @@ def test_no_name_of_a_line_covers_a_number(estimate: float) -> None:
     """Names have a ground of their own, which hid half of "61 %"."""
     x = Limits(estimate, max(estimate - 0.1, 0.0), min(estimate + 0.1, 1.0))
     figure = scores(
-        [(f"{what}, smollm2_135m_taught", x, without) for what, without in SCORES * 2], 0.25
+        [(f"{label}, smollm2_135m_taught", x, without) for label, without in SCORES * 2], 0.25
     )
     figure.draw_without_rendering()
     (axes,) = figure.axes

@@ -31,8 +31,8 @@ from audit.validity.vocabulary import VERDICTS as VALIDITY
 from audit.validity.vocabulary import ValidityStatus
 
 
-def cell(verdict: str, audit: str = "sweep", **own: Any) -> dict[str, Any]:
-    return cell_of(verdict, audit, **{"headline": "<b>h</b>", "cannot_exclude": ["x"], **own})
+def cell(verdict: str, audit: str = "sweep", **fields: Any) -> dict[str, Any]:
+    return cell_of(verdict, audit, **{"headline": "<b>h</b>", "cannot_exclude": ["x"], **fields})
 
 
 def models(revision: str) -> dict[str, Any]:
@@ -44,14 +44,14 @@ def gain(low: float, high: float) -> dict[str, Any]:
     return {"gain": 0.02, "ci_low": low, "ci_high": high, **mean}
 
 
-def sweep(verdict: str, found: int = 4, **own: Any) -> dict[str, Any]:
-    own = {"effect": gain(0.005, 0.05), **own}
-    rows = [{"model": "m", "benchmark": "b", "found": found, "expected": 4}]
-    one = cell(verdict, **own)
-    return verdict_of_cells([one], rows=rows, runs=[models("1")])
+def sweep(verdict: str, n: int = 4, **fields: Any) -> dict[str, Any]:
+    fields = {"effect": gain(0.005, 0.05), **fields}
+    rows = [{"model": "m", "benchmark": "b", "found": n, "expected": 4}]
+    plain = cell(verdict, **fields)
+    return verdict_of_cells([plain], rows=rows, runs=[models("1")])
 
 
-def perturb(verdict: str, revision: str = "1", **own: Any) -> dict[str, Any]:
+def perturb(verdict: str, revision: str = "1", **fields: Any) -> dict[str, Any]:
     drop = {"estimate": 0.12, "low": 0.05, "high": 0.2}
     calibration = {
         "rates": {"clean_beyond": 0.01, "clean_unknown": 0.03},
@@ -59,19 +59,19 @@ def perturb(verdict: str, revision: str = "1", **own: Any) -> dict[str, Any]:
         "sentence": "",
     }
     evidence = {"drop": {"drop": drop, "cs": LIMITS, "original": None}}
-    own = {"evidence": evidence, "references": ["r"], "calibration": calibration, **own}
+    fields = {"evidence": evidence, "references": ["r"], "calibration": calibration, **fields}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": None}]
     return verdict_of_cells(
-        [cell(verdict, "perturb", **own)], "perturb", rows=rows, runs=[models(revision)]
+        [cell(verdict, "perturb", **fields)], "perturb", rows=rows, runs=[models(revision)]
     )
 
 
-def memory(verdict: str, **own: Any) -> dict[str, Any]:
+def memory(verdict: str, **fields: Any) -> dict[str, Any]:
     gap = {"did": {"difference": 0.01, "low": -0.05, "high": 0.07}, "predicted": None}
-    own = {"evidence": {"gap": gap}, "indicators": [], "n_questions": 208, **own}
+    fields = {"evidence": {"gap": gap}, "indicators": [], "n_questions": 208, **fields}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": 9}]
     return verdict_of_cells(
-        [cell(verdict, "memory", **own)], "memory", rows=rows, runs=[models("1")]
+        [cell(verdict, "memory", **fields)], "memory", rows=rows, runs=[models("1")]
     )
 
 
@@ -88,19 +88,19 @@ def joined(verdicts: Mapping[str, Any], suite: Mapping[str, Any] | None = None) 
     ],
 )
 def test_a_score_that_falls_under_noise_is_no_gain_that_was_seen(verdict: str, state: str) -> None:
-    (one,) = joined({"sweep": sweep(verdict), "perturb": perturb("no_drop_detected")}).joint
-    assert one.instruments[0].kinds == {"noise": state}
+    (combined,) = joined({"sweep": sweep(verdict), "perturb": perturb("no_drop_detected")}).joint
+    assert combined.instruments[0].kinds == {"noise": state}
 
 
 def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
     joint = joined(
         {"sweep": sweep("no_excess_detected"), "perturb": perturb("drop_beyond_reference")}
     )
-    (one,) = joint.joint
-    first, second = one.instruments
+    (combined,) = joint.joint
+    first, second = combined.instruments
     assert first.measured.estimate == 0.02 and first.measured.false_alarms is None
     assert second.measured == Measured("drop under rewording", 0.12, 0.05, 0.2, 0.01)
-    assert first.sensitivity == "not measured" and one.together[0].startswith(
+    assert first.sensitivity == "not measured" and combined.together[0].startswith(
         "Seen: memory of the published"
     )
     text = page(joint)
@@ -111,7 +111,7 @@ def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
 
 
 def test_an_incomplete_run_makes_the_whole_incomplete() -> None:
-    joint = joined({"sweep": sweep("excess", found=3), "perturb": perturb("no_drop_detected")})
+    joint = joined({"sweep": sweep("excess", n=3), "perturb": perturb("no_drop_detected")})
     assert rule(joint).exit_code == 1 and 'data-decision="no decision" data-exit="1"' in page(joint)
 
 
@@ -164,10 +164,10 @@ def test_validity_speaks_of_its_archetype_and_never_of_memory(
     archetype: str, status: str, sees: str, speaks: str
 ) -> None:
     joint = joined({"sweep": sweep("withheld"), "validity": validity(("", archetype, status))})
-    (one,) = joint.joint
-    _, found = one.instruments
-    assert found.sees == (sees,) and found.measured.estimate == 0.3
-    lines = {line.partition(":")[0].partition(",")[0]: line for line in one.together}
+    (combined,) = joint.joint
+    _, instrument = combined.instruments
+    assert instrument.sees == (sees,) and instrument.measured.estimate == 0.3
+    lines = {line.partition(":")[0].partition(",")[0]: line for line in combined.together}
     assert (
         KINDS[sees]
         in lines[{"for": "Seen", "against": "Not seen", "neither": "Could not tell"}[speaks]]
@@ -182,7 +182,7 @@ def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
         ("disambig", "diagnostic", "confirmatory_selective"),
     )
     joint = joined({"sweep": sweep("no_excess_detected"), "validity": both})
-    names = [found.name for found in joint.joint[0].instruments]
+    names = [instrument.name for instrument in joint.joint[0].instruments]
     assert names[1:] == [
         "the construct-validity audit (ambig)",
         "the construct-validity audit (disambig)",
@@ -241,8 +241,8 @@ def test_how_often_the_audits_are_wrong_is_never_folded() -> None:
 
 def together(**verdicts: str) -> list[str]:
     made = {"sweep": sweep, "perturb": perturb, "memory": memory}
-    (one,) = joined({name: made[name](verdict) for name, verdict in verdicts.items()}).joint
-    return list(one.together)
+    (combined,) = joined({name: made[name](verdict) for name, verdict in verdicts.items()}).joint
+    return list(combined.together)
 
 
 def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees() -> None:
@@ -288,28 +288,32 @@ def test_memory_that_the_methods_of_the_sources_do_not_see_is_not_cleared_by_the
 
 def test_the_score_without_memory_is_the_first_line_of_all() -> None:
     line = "Score 82 %. Without memory: 71 %, against 8 references."
-    told = memory("gap_to_fresh_items", without_memory={"sentence": line, "estimate": None})
-    whole = joined({"sweep": sweep("no_excess_detected"), "memory": told})
+    remembered = memory("gap_to_fresh_items", without_memory={"sentence": line, "estimate": None})
+    whole = joined({"sweep": sweep("no_excess_detected"), "memory": remembered})
     assert whole.joint[0].together[0] == line
     assert rule(whole).together[0].endswith(line)
 
 
 def test_a_sensitivity_stands_once_however_many_audits_have_it() -> None:
-    said = "Measured sensitivity: this would have noticed."
+    sentence = "Measured sensitivity: this would have noticed."
     joint = joined(
         {
-            "sweep": sweep("no_excess_detected", sensitivity=said),
-            "perturb": perturb("no_drop_detected", sensitivity=said),
-            "memory": memory("nothing_seen_by_this_instrument", sensitivity=f"{said} And that."),
+            "sweep": sweep("no_excess_detected", sensitivity=sentence),
+            "perturb": perturb("no_drop_detected", sensitivity=sentence),
+            "memory": memory(
+                "nothing_seen_by_this_instrument", sensitivity=f"{sentence} And that."
+            ),
         }
     )
     assert [instrument.sensitivity for instrument in joint.joint[0].instruments] == [
-        said,
-        said,
-        f"{said} And that.",
+        sentence,
+        sentence,
+        f"{sentence} And that.",
     ]
     text = page(joint)
-    assert text.count(f", the perturbation audit: {said}</li>") == 1 and text.count(said) == 2
+    assert (
+        text.count(f", the perturbation audit: {sentence}</li>") == 1 and text.count(sentence) == 2
+    )
     assert rule(joint).exit_code == 0
 
 
@@ -317,10 +321,10 @@ def indicator(
     name: str, adjusted: float | None, low: float, unguarded: float | None = None
 ) -> dict[str, Any]:
     doubt = because("abler")
-    one = Indicator(
+    measured = Indicator(
         Name(name), adjusted, adjusted, 0.1, low, 0.2, unguarded_adjusted=unguarded, doubt=doubt
     )
-    return json_ready({**asdict(one), "test": "level"})
+    return json_ready({**asdict(measured), "test": "level"})
 
 
 @pytest.mark.parametrize(
@@ -364,18 +368,20 @@ def indicator(
 def test_what_the_memory_audit_found_is_said_of_its_own_kind(
     verdict: str, indicators: list[tuple[Any, ...]], answers: str, text: str
 ) -> None:
-    told = [indicator(ORDER if name == "item_order" else GAP, *own) for name, *own in indicators]
+    rows = [
+        indicator(ORDER if name == "item_order" else GAP, *numbers) for name, *numbers in indicators
+    ]
     joint = joined(
-        {"sweep": sweep("no_excess_detected"), "memory": memory(verdict, indicators=told)}
+        {"sweep": sweep("no_excess_detected"), "memory": memory(verdict, indicators=rows)}
     )
-    (one,) = matrices(in_order(joint.joint))
-    assert one.columns == (("Router-worker sweep", ""), ("Memory audit", ""))
-    assert one.rows["answers"] == ("blind", answers, answers) and one.rows["text"] == (
+    (matrix,) = matrices(in_order(joint.joint))
+    assert matrix.columns == (("Router-worker sweep", ""), ("Memory audit", ""))
+    assert matrix.rows["answers"] == ("blind", answers, answers) and matrix.rows["text"] == (
         "blind",
         text,
         text,
     )
-    assert one.rows["noise"] == ("not seen", "blind", "not seen") and one.rows["format"] == (
+    assert matrix.rows["noise"] == ("not seen", "blind", "not seen") and matrix.rows["format"] == (
         "blind",
         "blind",
         "not run",
@@ -389,7 +395,8 @@ ONCE = list(zip(SWEEP, PERTURB, strict=True))
 
 
 @pytest.mark.parametrize(
-    "verdicts", [one if one in ONCE else pytest.param(one, marks=pytest.mark.long) for one in PAIRS]
+    "verdicts",
+    [pair if pair in ONCE else pytest.param(pair, marks=pytest.mark.long) for pair in PAIRS],
 )
 def test_the_decision_of_the_page_is_the_gates(verdicts: tuple[str, str]) -> None:
     joint = joined({"sweep": sweep(verdicts[0]), "perturb": perturb(verdicts[1])})

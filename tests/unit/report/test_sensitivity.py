@@ -14,11 +14,11 @@ BASE = (0.6, 0.6)
 
 def plant(form, passes, accuracy=BASE, **rows):
     """rows: by indicator (learnt, others)."""
-    found = [
+    findings = [
         {"indicator": name, "audit": AUDITS[name], "learnt": learnt, "others": others}
         for name, (learnt, others) in rows.items()
     ]
-    return {"form": form, "passes": passes, "accuracy": list(accuracy), "found": found}
+    return {"form": form, "passes": passes, "accuracy": list(accuracy), "found": findings}
 
 
 AUDITS = {
@@ -47,26 +47,27 @@ FOUND = {
 
 def test_every_dose_is_quoted_with_its_chance_in_the_runs_own_design():
     """No dose is chosen for what was seen at it."""
-    said = quote(FOUND, "memory", "m", "b", FIELD)
+    quoted = quote(FOUND, "memory", "m", "b", FIELD)
     small, large = (chance_of(FOUND, FOUND["plants"][k], "gap", FIELD).estimate for k in (1, 2))
     assert (
-        f"taught as question and answer (qa) {small:.2f}, {large:.2f} after 1 and 5 passes" in said
+        f"taught as question and answer (qa) {small:.2f}, {large:.2f} after 1 and 5 passes"
+        in quoted
     )
-    assert "as running text (raw) 0.0" in said
+    assert "as running text (raw) 0.0" in quoted
     assert small < 0.1 and large > 0.85
-    assert "1,000 items, 500 held-out" in said
+    assert "1,000 items, 500 held-out" in quoted
     for model, benchmark in (
         ("x", "b"),
         ("m", "x"),
     ):  # of another model it says whose property that is
-        assert quote(FOUND, "memory", model, benchmark, FIELD) != said
+        assert quote(FOUND, "memory", model, benchmark, FIELD) != quoted
 
 
 def test_the_chance_is_of_the_design_and_not_of_the_experiments_p():
     qa = FOUND["plants"][1]
     many, few = (
-        chance_of(FOUND, qa, "gap", Field(*one)).estimate
-        for one in ((20_000, 20_000, 8), (200, 100, 3))
+        chance_of(FOUND, qa, "gap", Field(*sizes)).estimate
+        for sizes in ((20_000, 20_000, 8), (200, 100, 3))
     )
     assert many > 2 * few
     assert (
@@ -87,11 +88,11 @@ def test_a_drop_and_a_gain_count_beyond_the_base_models_own():
 def test_what_was_not_measured_on_the_base_model_has_no_chance():
     """A file from elsewhere may hold a null there: it was a TypeError."""
     gain = {"router_gain": (0.12, 0.0)}
-    found = {
+    document = {
         **FOUND,
         "plants": [plant("none", 0, router_gain=(None, None)), plant("qa", 5, **gain)],
     }
-    assert chance_of(found, found["plants"][1], "router_gain", FIELD) is None
+    assert chance_of(document, document["plants"][1], "router_gain", FIELD) is None
 
 
 def test_what_was_not_measured_is_said_in_words():

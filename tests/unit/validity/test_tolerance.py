@@ -26,7 +26,7 @@ def test_simulated_models_are_missed_no_more_often_than_tolerated(edits: int, it
     design = replace(DESIGN, items=items, attribute=edits)
     d, margin, rng = design.detectable(), design.margin(), np.random.default_rng(0)
     world, place = ChangePattern(edits, False, True), np.arange(items)
-    found = [
+    pvalues = [
         selectivity(*simulate(world, items, PLANNED_CHANGE, rng, d), place).above_p
         for _ in range(MODELS)
     ]
@@ -36,7 +36,7 @@ def test_simulated_models_are_missed_no_more_often_than_tolerated(edits: int, it
     ]
     # at least 80 %, less two standard errors of 300 models (4.6 points); and not so large that
     # nothing could be missed
-    assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (found, stays))
+    assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (pvalues, stays))
 
 
 @pytest.mark.parametrize(("items", "edits"), [(60, 3), (200, 1), (200, 3)])
@@ -44,13 +44,13 @@ def test_where_nothing_should_move_the_placebo_is_one_of_the_tests(items: int, e
     """Without it 66 to 71 % of such models were found where 80 % are promised."""
     design = replace(DESIGN, items=items, attribute=edits, placebo=True)
     d, rng, place = design.detectable(), np.random.default_rng(0), np.arange(items)
-    world, nothing, found = ChangePattern(edits, False, True), np.full(items, np.nan), []
+    world, nothing, pvalues = ChangePattern(edits, False, True), np.full(items, np.nan), []
     for _ in range(MODELS):
         content, *surface = simulate(world, items, PLANNED_CHANGE, rng, d)
         placebo = (rng.random(items) < PLANNED_CHANGE).astype(float)
         tests = selectivity(content, *surface, place), selectivity(content, placebo, nothing, place)
-        found.append(max(test.above_p for test in tests))
-    assert 0.754 <= np.mean(np.array(found) <= 0.025) <= 0.98
+        pvalues.append(max(test.above_p for test in tests))
+    assert 0.754 <= np.mean(np.array(pvalues) <= 0.025) <= 0.98
     plain = replace(design, placebo=False)
     assert d > plain.detectable() and design.margin() == plain.margin()
 
@@ -80,8 +80,8 @@ def test_a_plan_is_of_the_smallest_cell_as_each_context_is_one() -> None:
         n="all",
         protocol=load_group("protocol", "song2026"),
     )
-    found = tolerated(config, resolve_validity(config))
-    assert (found.items, found.cells, found.attribute, found.placebo) == (
+    plan = tolerated(config, resolve_validity(config))
+    assert (plan.items, plan.cells, plan.attribute, plan.placebo) == (
         24,
         2 * 2,
         2,

@@ -82,11 +82,11 @@ def limited(*words: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize("at", ["manifest.json", "report/verdict.json"])
 def test_a_neighbour_stops_nobodys_gate(at: str, name: str, built: Path, tmp_path: Path) -> None:
     """The run is answered with 4 beside whatever lies there; a list of runs has a line for each."""
-    run, other = (Path(shutil.copytree(built, tmp_path / one)) for one in ("run", "other"))
+    run, other = (Path(shutil.copytree(built, tmp_path / folder)) for folder in ("run", "other"))
     (other / at).unlink()
     PUT[name](other / at)
     assert gate([str(run)]) == 5
-    assert {one.path.name for one in find_runs(tmp_path) if not one.problem} >= {"run"}
+    assert {listed.path.name for listed in find_runs(tmp_path) if not listed.problem} >= {"run"}
 
 
 @pytest.mark.parametrize("name", PUT)
@@ -120,7 +120,7 @@ LARGE = "6 GiB of nothing"  # hashed whole, for twenty CPU seconds
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=pytest.mark.long) if one == LARGE else one for one in PUT]
+    "name", [pytest.param(case, marks=pytest.mark.long) if case == LARGE else case for case in PUT]
 )
 def test_a_suite_that_cannot_be_read_lets_no_decision_count(
     name: str, overridden: Path, keys: Path, tmp_path: Path
@@ -150,9 +150,9 @@ SUFFIXES = ("eval", "csv", "jsonl", "parquet", "json")
 def test_no_log_is_waited_for(name: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"log.{suffix}"
     PUT[name](path)
-    with pytest.raises(Exception) as found:
+    with pytest.raises(Exception) as raised:
         list(read_log(path, Wanted(model="m", columns={})).outcomes)
-    assert type(found.value).__module__ == "audit.core.errors"
+    assert type(raised.value).__module__ == "audit.core.errors"
 
 
 def test_six_gigabytes_take_no_memory(run_dir: Path) -> None:

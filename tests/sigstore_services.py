@@ -220,7 +220,7 @@ def serving() -> Iterator[tuple[Services, str]]:
 
     class Answer(Quiet):
         def do_POST(self) -> None:
-            request = json.loads(self.asked())
+            request = json.loads(self.request_body())
             if self.path.endswith("/signingCert"):
                 claims = self.headers["Authorization"].split()[1].split(".")[1]
                 email = json.loads(base64.urlsafe_b64decode(claims + "=="))["email"]
@@ -230,7 +230,7 @@ def serving() -> Iterator[tuple[Services, str]]:
                 answer = {"signedCertificateEmbeddedSct": {"chain": {"certificates": chain}}}
             else:
                 answer = services.log(request)
-            self.told(answer, 201)
+            self.reply_json(answer, 201)
 
     with http_here(Answer) as address:
         yield services, address

@@ -51,7 +51,7 @@ def spellings(key: str) -> dict[str, str]:
         "json's escapes": "".join(f"\\u{byte:04x}" for byte in raw),
         "numbers": str(list(raw)),
         "octal": "".join(f"\\{byte:03o}" for byte in raw),
-        "bits": " ".join(f"{one:08b}" for one in raw),
+        "bits": " ".join(f"{byte:08b}" for byte in raw),
         "swapped case": key.swapcase(),
         "reversed": key[::-1],
         "spaced and reversed": " ".join(key[::-1]),

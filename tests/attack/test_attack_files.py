@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from audit_here import undrawn
 from commands_here import evidence, gate, report
-from governed import Capsys, asked, decided, first, flip, rewrite
+from governed import Capsys, add_questions, decided, first, flip, rewrite
 
 from audit.core.errors import ConfigError, ShardError, SignatureError
 from audit.core.guarded_files import MAX_DEPTH, parse_json, read_bytes
@@ -215,7 +215,7 @@ TABLES: dict[str, Put] = {
 def test_questions_are_those_that_the_manifest_lists(
     name: str, run_dir: Path, tmp_path: Path
 ) -> None:
-    asked(run_dir, listed=True)
+    add_questions(run_dir, listed=True)
     assert gate([str(run_dir), "--trust-report"]) == 5
     TABLES[name](run_dir)
     assert gate([str(run_dir), "--trust-report"]) == 1
@@ -226,7 +226,7 @@ def test_questions_are_those_that_the_manifest_lists(
 def test_questions_of_an_earlier_version_are_read_and_said_to_be_unhashed(
     run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
-    asked(run_dir, listed=False)
+    add_questions(run_dir, listed=False)
     assert unhashed_tables(run_dir, Manifest.load(run_dir)) == [QUESTIONS]
     assert gate([str(run_dir), "--trust-report"]) == 5
     assert QUESTIONS in capsys.readouterr().out

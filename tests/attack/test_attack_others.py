@@ -70,7 +70,7 @@ def keeper(
 
     class Handler(Quiet):
         def do_POST(self) -> None:
-            received.append(self.asked())
+            received.append(self.request_body())
             self.reply(status, headers=headers)
 
         do_GET = do_HEAD = lambda self: (received.append(b"GET"), self.send_error(404))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from audit_here import undrawn
 from commands_here import evidence, report
-from governed import Capsys, Patch, asked, decided
+from governed import Capsys, Patch, add_questions, decided
 
 from audit.commands.again import suite_section
 from audit.core.errors import SignatureError
@@ -53,7 +53,7 @@ def packs(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     for name in ("a", "b"):
         run = Path(shutil.copytree(built, folder / name))
         (run / "suite.json").write_text(json.dumps({"audit_suite_id": name}))
-        asked(run, listed=True)
+        add_questions(run, listed=True)
         assert decided(run, keys, "alice", "--reason", name) == 0
         write_pack(
             run, folder / f"{name}.zip", with_shards=True, signer=load_signer(keys / "alice.key")
@@ -207,17 +207,19 @@ SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
         {"run/report/report.html": b"<h1>All is well</h1>"}
     ),
     "a run that failed": copy_says(
-        "run/manifest.json", lambda told: told.update({"status": "failed"})
+        "run/manifest.json", lambda document: document.update({"status": "failed"})
     ),
-    "another suite": copy_says("run/suite.json", lambda told: told.update({"x": 1})),
+    "another suite": copy_says("run/suite.json", lambda document: document.update({"x": 1})),
     "another verdict": copy_says(
-        "run/report/verdict.json", lambda told: told["cells"][0].update({"verdict": "x"})
+        "run/report/verdict.json", lambda document: document["cells"][0].update({"verdict": "x"})
     ),
     "the prompts for readers": copy_says(
-        "prompts.json", lambda told: told["sha256"].update({"m": "1" * 64})
+        "prompts.json", lambda document: document["sha256"].update({"m": "1" * 64})
     ),
-    "the error rates": copy_says("calibration.json", lambda told: told["designs"].clear()),
-    "the sensitivity": copy_says("sensitivity.json", lambda told: told.update({"alpha": 0.5})),
+    "the error rates": copy_says("calibration.json", lambda document: document["designs"].clear()),
+    "the sensitivity": copy_says(
+        "sensitivity.json", lambda document: document.update({"alpha": 0.5})
+    ),
     "the program's chronology": lambda files, other: files.update(
         {"program_chronology.jsonl": b"{}\n"}
     ),
@@ -226,7 +228,7 @@ SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
         {"run/chronology.jsonl": b"{}\n"}
     ),
     "a run that was stopped": copy_says(
-        "run/manifest.json", lambda told: told.update({"status": "stopped"})
+        "run/manifest.json", lambda document: document.update({"status": "stopped"})
     ),
     "a decision whose first is gone": lambda files, other: files.update(
         {"run/decisions/0002.dsse.json": files.pop("run/decisions/0001.dsse.json")}
@@ -282,7 +284,7 @@ def whole(built: Path, other: Path, keys: Path, tmp_path_factory: pytest.TempPat
     out is not found by what a person signed."""
     folder = tmp_path_factory.mktemp("whole")
     run = Path(shutil.copytree(built, folder / "run"))
-    asked(run, listed=True)
+    add_questions(run, listed=True)
     (run / "suite.json").write_text(json.dumps({"audit_suite_id": "a"}))
     (run / "token_distances.json").write_text("{}\n")
     shutil.copy(project_file(), run / "chronology.jsonl")

@@ -29,12 +29,12 @@ class Letters(Quiet):
     """An OpenAI-compatible endpoint that says B to everything."""
 
     def do_GET(self) -> None:
-        self.told({"object": "list", "data": [{"id": "m"}]})
+        self.reply_json({"object": "list", "data": [{"id": "m"}]})
 
     def do_POST(self) -> None:
-        self.asked()
+        self.request_body()
         message = {"role": "assistant", "content": "Answer: B"}
-        self.told(
+        self.reply_json(
             {
                 "id": "c",
                 "model": "m",

@@ -175,13 +175,13 @@ class Learnt(Quiet):
     number tells."""
 
     def do_GET(self) -> None:
-        self.told({"object": "list", "data": [{"id": "m"}]})
+        self.reply_json({"object": "list", "data": [{"id": "m"}]})
 
     def do_POST(self) -> None:
-        question = json.loads(self.asked())["messages"][-1]["content"]
+        question = json.loads(self.request_body())["messages"][-1]["content"]
         number = int(re.findall(r"What does exam number (\d+)", question)[-1])
         right = number < 60 or number // 4 % 2
-        self.told(completion("ABCD"[(number + (0 if right else 1)) % 4]))
+        self.reply_json(completion("ABCD"[(number + (0 if right else 1)) % 4]))
 
 
 @pytest.mark.long  # test_canary.py runs an endpoint, tests/unit/memory takes references from imports
@@ -261,16 +261,16 @@ class Panel(Quiet):
     models = ("oak-7b", "elm-7b", "ash-7b", "fir-7b", "yew-7b")
 
     def do_GET(self) -> None:
-        self.told({"object": "list", "data": [{"id": name} for name in self.models]})
+        self.reply_json({"object": "list", "data": [{"id": name} for name in self.models]})
 
     def do_POST(self) -> None:
-        call = json.loads(self.asked())
+        call = json.loads(self.request_body())
         question = call["messages"][-1]["content"]
         number = int(re.findall(r"What does exam number (\d+)", question)[-1])
         drawn = random.Random(f"{call['model']}/{number}").random()
         right = drawn < 0.55 or (call["model"] == "oak-7b" and number < 100)
         letter = "ABCD"[(number + (0 if right else 1)) % 4]
-        self.told(completion(letter) | {"model": call["model"]})
+        self.reply_json(completion(letter) | {"model": call["model"]})
 
 
 def test_an_endpoint_and_references_of_its_server_give_the_score_without_memory(

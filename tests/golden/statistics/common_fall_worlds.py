@@ -200,12 +200,12 @@ WORLDS: dict[str, dict[str, object]] = {
         )
     },
     **{
-        f"shift of 5 points, {one} items harder for all": {
+        f"shift of 5 points, {kind} items harder for all": {
             "kind": "shift",
             "lost": 0.05,
-            "all_hard": one,
+            "all_hard": kind,
         }
-        for one in ("hard", "easy")
+        for kind in ("hard", "easy")
     },
     "shift of 5 points, each model's rewordings of an item alike": {
         "kind": "shift",

@@ -39,7 +39,7 @@ class WrongKey(Quiet):
     """Refuses every key."""
 
     def do_GET(self) -> None:
-        self.told({"error": {"message": f"{KEY} is wrong", "code": "invalid_api_key"}}, 401)
+        self.reply_json({"error": {"message": f"{KEY} is wrong", "code": "invalid_api_key"}}, 401)
 
 
 @contextmanager

@@ -182,7 +182,9 @@ def test_a_shard_of_another_run_is_set_aside_though_its_keys_are_those_of_this_o
             table = outcomes_to_table(rows_of(resolved, "scripted"))
             schema = SWEEP.schema.of_run(resolved.identity)
             write_shard(run.path, table.cast(schema.columns), schema, attempt=run.attempt)
-    (shard,), (foreign,) = (list((one.path / "shards").iterdir()) for one in (mine, others))
+    (shard,), (foreign,) = (
+        list((resolved.path / "shards").iterdir()) for resolved in (mine, others)
+    )
     assert shard.name == foreign.name
     assert restart(mine).rows == len(rows_of(mine, "scripted"))
     shutil.copy(foreign, shard)

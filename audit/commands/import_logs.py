@@ -101,7 +101,7 @@ def read_panel(arguments: argparse.Namespace) -> Panel:
     check_seed(arguments.seed)
     _check_forms(arguments)
     form = "FIELD=COLUMN. Example: --map model=name,item=id,correct=score"
-    fields = arguments.map.split(",") if arguments.map else []
+    fields = ",".join(arguments.map).split(",") if any(arguments.map) else []
     columns = dict(pair_of("--map", field, form) for field in fields)
     if arguments.split:
         columns["date"] = _split(arguments)[0]
@@ -257,13 +257,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
     add(
         "--reworded",
+        action="extend",
         nargs="+",
         default=[],
         metavar="LOG",
         help="logs of the same items, reworded",
     )
     judge = "the models to judge (default: every model that is not a reference)"
-    add("--judge", nargs="+", default=[], metavar="MODEL", help=judge)
+    add("--judge", action="extend", nargs="+", default=[], metavar="MODEL", help=judge)
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
@@ -273,6 +274,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     add("logs", nargs="+", metavar="LOG", help=logs)
     add(
         "--held-out",
+        action="extend",
         nargs="+",
         default=[],
         metavar="LOG",
@@ -282,6 +284,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     add("--split", default="", metavar="COLUMN=DATE", help=split)
     add(
         "--references",
+        action="extend",
         nargs="+",
         default=[],
         metavar="MODEL",
@@ -292,7 +295,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     held_out_date = "when the held-out items were written: 2024-05 or 2024-05..2024-08"
     add("--held-out-date", metavar="DATE", help=held_out_date)
     released = "release date of the judged models, or MODEL=DATE; training ended before this date"
-    add("--released", nargs="+", default=[], metavar="DATE", help=released)
+    add("--released", action="extend", nargs="+", default=[], metavar="DATE", help=released)
     add("--model", default="", help="name of the model, if a log does not have it")
     benchmark = (
         "name of the benchmark, if a log does not have it; if it has several: which to judge"
@@ -301,7 +304,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     columns = (
         "columns of a table: model, item, correct, ...; a nested column is a path: item=doc.id"
     )
-    add("--map", default="", metavar="FIELD=COLUMN,...", help=columns)
+    add("--map", action="append", default=[], metavar="FIELD=COLUMN,...", help=columns)
     key = "the field that identifies an item in every log; text: the item's text"
     add("--key", default="", metavar="FIELD", help=key)
     metric = "the score to read; SCORER.PART for an Inspect score that has parts"
@@ -653,7 +656,8 @@ def _benchmark(arguments: argparse.Namespace, joined: Joined, held_out: str | No
     if len(others) > 1 and benchmark != arguments.benchmark:
         raise ConfigError(
             f"The logs have {len(others)} benchmarks ({', '.join(sorted(others)[:6])}). "
-            f"Expected the name of one. Example: --benchmark {shlex.quote(others[0])}"
+            f"Expected the name of one. Example: --benchmark {shlex.quote(others[0])}. With the "
+            "logs' files in place of their folder, any name makes them one benchmark."
         )
     return benchmark
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +21,9 @@ from audit.imports.formats.lm_eval import read_lm_eval
 from audit.imports.formats.openai_evals import is_evals, read_evals
 from audit.imports.formats.opencompass import is_opencompass, read_opencompass
 from audit.imports.formats.promptfoo import is_promptfoo, is_result, read_promptfoo
-from audit.imports.nested import ABSENT, at, lists_of
+from audit.imports.formats.swe_bench import is_swe_bench, read_swe_bench
+from audit.imports.nested import ABSENT, at, lists_of, rows_by_column
+from audit.imports.propose import UNKNOWN, propose
 from audit.imports.record import Imported, Log, Record, Records, Wanted, document, parse, rows_of
 from audit.imports.sets import read_own
 from audit.imports.table import read_table
@@ -165,8 +168,8 @@ def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
 def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
     """Return the log of a file that is a single JSON object.
 
-    The object has a known format, or it contains a single list of objects. This list is read as a
-    table.
+    The object has a known format, or it contains a list of objects, or it contains the names of
+    columns and a list of rows. The rows are read as a table.
     """
     if is_evalplus(content):
         return read_evalplus(path, content, wanted)
@@ -176,14 +179,16 @@ def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
         return read_promptfoo(path, content["results"]["results"], wanted, str(description or ""))
     if is_opencompass(content):
         return read_opencompass(path, content, wanted)
+    if is_swe_bench(content):
+        return read_swe_bench(path, content, wanted)
     if _is_row(content, wanted):
         return None
     refuse_numbers(path, content)
-    lists = lists_of(content)
+    lists = rows_by_column(content, str(path)) or _mapped(lists_of(content), wanted)
     if len(lists) > 1:
         raise DataError(
-            f"{path} holds the lists {', '.join(lists)}. Expected a single list of objects: keep "
-            "one list."
+            f"{path} holds {len(lists)} lists ({', '.join(list(lists)[:6])}). Expected a file with "
+            f"one list, or columns of one list. Example: {_columns_of_one(lists, wanted)}"
         )
     facts = {}
     for name in ("model", "benchmark"):
@@ -194,16 +199,42 @@ def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
     return None
 
 
+def _columns_of_one(lists: dict[str, list[Record]], wanted: Wanted) -> str:
+    """Return the arguments with which one of several lists can be read.
+
+    This is the list whose columns' names fit the most fields.
+    """
+    proposals = []
+    for rows in lists.values():
+        proposals.append(propose(rows[0], bool(wanted.model)))
+    return min(proposals, key=methodcaller("count", UNKNOWN))
+
+
+def _mapped(lists: dict[str, list[Record]], wanted: Wanted) -> dict[str, list[Record]]:
+    """Return the lists whose first object has every column that the user named.
+
+    If no list has them, or the user named no column, return all lists.
+    """
+    fit = {}
+    for name, rows in lists.items():
+        if _has_columns(rows[0], wanted):
+            fit[name] = rows
+    return fit or lists
+
+
 def _is_row(content: Record, wanted: Wanted) -> bool:
     """Return whether an object, which is a whole file, is the only row of a table.
 
     An object with a list is not always a table, since a row may also contain a list, such as
     messages.
     """
-    if {"item", "correct"} <= set(content):
-        return True
+    return {"item", "correct"} <= set(content) or _has_columns(content, wanted)
+
+
+def _has_columns(row: Record, wanted: Wanted) -> bool:
+    """Return whether the user named columns, and a row has all of them."""
     columns = [column for column in wanted.columns.values() if not column.isdecimal()]
-    return bool(columns) and all(at(content, name, ABSENT) is not ABSENT for name in columns)
+    return bool(columns) and all(at(row, name, ABSENT) is not ABSENT for name in columns)
 
 
 def _placed(where: str, rows: list[Record], facts: Record) -> Records:

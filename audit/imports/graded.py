@@ -32,6 +32,8 @@ class Sample:
         Whether the answer was not graded. The scores are then ignored.
     cut_off : bool or None
         Whether the reply ended at its token limit; None if the log does not state it.
+    task : str
+        Name of the task in the log; "" if the log does not state it.
     """
 
     model: str
@@ -50,6 +52,7 @@ class Sample:
     same: str = ""
     unscored: bool = False
     cut_off: bool | None = None
+    task: str = ""
 
     def outcome(self, score: str) -> Outcome:
         """Return the outcome (k, n) of a score: k of n trials were right.
@@ -79,6 +82,7 @@ class Sample:
             error=None if self.error is None else brief(self.error),
             target="" if self.options else brief(self.target),
             cut_off=self.cut_off,
+            task=self.task,
         )
 
 

@@ -26,6 +26,10 @@ V = TypeVar("V")
 # to be the same.
 _NAMES_MIN = 10
 _APART = "name them apart: audit import first=A.eval second=B.eval"
+_TRIAL = (
+    "Expected one row for each model, item and trial. Example: --map epoch=trial, if a column "
+    "`trial` numbers the trials; else counts k/n, such as 3/10."
+)
 CHANGED_MAX = (
     # Largest share of a benchmark's items on which logs may disagree. The items on which they
     # disagree are left out.
@@ -88,6 +92,8 @@ class Joined:
     # This maps a hash of each sample and epoch of a model to its log. The samples are stored as
     # 64-bit hashes, since a million names would take too much memory.
     _seen: dict[int, str] = field(default_factory=dict)
+    # This maps each (model, benchmark) to the first task that was read.
+    _tasks: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def models(self) -> list[str]:
@@ -115,9 +121,14 @@ class Joined:
             If a sample occurs twice, or logs contradict each other.
         """
         times: Counter[tuple[str, str, str, int]] = Counter()
+        own: set[str] = set()  # keys of this log's items, if another task was read before
+        again = 0
         for outcome in outcomes:
             self._check_new(log, outcome)
             cell = (outcome.model, outcome.benchmark)
+            if outcome.task != self._tasks.setdefault(cell, outcome.task):
+                again += outcome.key not in own and outcome.key in self.answers[cell]
+                own.add(outcome.key)
             name = (*cell, outcome.key, outcome.epoch)
             times[name] += 1  # a benchmark may contain the same text twice
             key = outcome.key if times[name] == 1 else f"{outcome.key}#{times[name]}"
@@ -134,6 +145,11 @@ class Joined:
                 replies[1] += 1
             if outcome.of > 1:
                 self._count_trials(outcome)
+        if again > CHANGED_MAX * len(times):
+            raise DataError(
+                f"{again} items of {log} are items of another task with the same benchmark "
+                f"too. Expected tasks without common items. Example: leave {log} out."
+            )
 
     def _count_trials(self, outcome: Imported) -> None:
         """Record whether an outcome's score counts right answers.
@@ -149,13 +165,12 @@ class Joined:
 
     def _check_new(self, log: str, outcome: Imported) -> None:
         model, revision = outcome.model, outcome.revision
-        name = hash((model, outcome.benchmark, outcome.sample, outcome.epoch))
+        name = hash((model, outcome.benchmark, outcome.task, outcome.sample, outcome.epoch))
         if (before := self._seen.get(name)) is not None:
             where = f"twice in {log}" if before == log else f"in {before} and in {log}"
             repeat = f"Sample {outcome.sample[:80]!r} of {model} on {outcome.benchmark} is {where}"
-            raise DataError(
-                f"{repeat}: a repeat, or two models under one name. Leave one out, or {_APART}."
-            )
+            advice = _TRIAL if before == log else f"Leave one out, or {_APART}."
+            raise DataError(f"{repeat}: a repeat, or two models under one name. {advice}")
         self._seen[name] = log
         if revision and self.revisions.setdefault(model, revision) != revision:
             weights = f"the weights {self.revisions[model]} in one log and {revision} in {log}"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from audit.core.errors import DataError
 from audit.imports.record import Record
 
 ABSENT = object()
@@ -90,6 +91,32 @@ def lists_of(document: Record) -> dict[str, list[Record]]:
         if isinstance(value, list) and value and _objects(value):
             lists[name] = value
     return lists
+
+
+def rows_by_column(document: Record, where: str) -> dict[str, list[Record]]:
+    """Map "data" to the rows of a document {"columns": [...], "data": [[...], ...]}.
+
+    MLflow, Weights & Biases and pandas (orient="split") write tables in this form. Return {} for a
+    document of another form.
+
+    Raises
+    ------
+    DataError
+        If a row has more or fewer cells than the table has columns.
+    """
+    columns, data = document.get("columns"), document.get("data")
+    if not (isinstance(columns, list) and isinstance(data, list) and data):
+        return {}
+    names = list(map(str, columns))
+    rows = []
+    for number, cells in enumerate(data, 1):
+        if not isinstance(cells, list) or len(cells) != len(names):
+            raise DataError(
+                f"{where}, row {number}: the row is {cells!r:.60}. Expected a list of "
+                f"{len(names)} cells. Example: write the table again."
+            )
+        rows.append(dict(zip(names, cells, strict=True)))
+    return {"data": rows}
 
 
 def _objects(values: list[Any]) -> bool:

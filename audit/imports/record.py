@@ -215,6 +215,9 @@ class Imported:
         Date of the item (day, month or year); "" if dates are not read.
     cut_off : bool or None
         Whether the reply ended at its token limit; None if the log does not state it.
+    task : str
+        Name of the task in the log; "" if the log does not state it. It differs from the benchmark
+        if the user gave several tasks, such as the subjects of MMLU, the name of one benchmark.
     """
 
     model: str
@@ -236,6 +239,7 @@ class Imported:
     measure: bool = False
     cut_off: bool | None = None
     date: str = ""
+    task: str = ""
 
 
 @dataclass(frozen=True)

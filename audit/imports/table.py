@@ -23,6 +23,7 @@ from audit.imports.record import (
     NO_ANSWER,
     Imported,
     Log,
+    Record,
     Records,
     Wanted,
     checked,
@@ -33,6 +34,7 @@ from audit.imports.record import (
     texts_of,
     trials,
 )
+from audit.imports.scores import pooled
 from audit.imports.typed import Columns, Typing, cell_of, same_truths, undressed
 from audit.scoring.keyed import read_against_key
 
@@ -140,7 +142,7 @@ def _outcomes(
     constant = {"options": wanted.columns.get("options")}
     compared = table.columns.keys().isdisjoint(("correct", "reply"))
     for where, row in rows():
-        cells = {name: at(row, column) for name, column in table.columns.items()}
+        cells = _cells(row, table.columns, where)
         read = _outcome(path, constant | cells, where, wanted, table, judge)
         placed = _placed(read, cells, where, wanted)
         if isinstance(placed, str):
@@ -158,6 +160,20 @@ def _outcomes(
             f"{unclear} of {number} answers of {path.name} are neither clearly the key nor clearly another, such as "
             f"{example}: the score is of the others"
         )
+
+
+def _cells(row: Record, columns: Mapping[str, str], where: str) -> dict[str, Any]:
+    """Map each field to its cell in a row.
+
+    A list of several marks in the column `correct`, such as [true, false], has one mark for each
+    trial. It is replaced by the counts k/n.
+    """
+    cells = {name: at(row, column) for name, column in columns.items()}
+    marks = cells.get("correct")
+    if isinstance(marks, list) and len(marks) > 1:
+        right, of = pooled(outcome(mark, where) for mark in marks)
+        cells["correct"] = None if right is None else f"{right}/{of}"
+    return cells
 
 
 def _placed(read: Imported, cells: Mapping[str, Any], where: str, wanted: Wanted) -> Imported | str:
@@ -195,9 +211,10 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
     compared, marks = Columns(), _Marks()
     benchmarks: set[str] = set()
     for where, row in rows():
-        cells = {name: at(row, column) for name, column in columns.items()}
+        cells = _cells(row, columns, where)
         benchmarks.add(str(cells.get("benchmark") or ""))
         if _failed(cells, where):
+            marks.add_failed(cells, where)
             continue
         options = _options(cells.get("options", wanted.columns.get("options")), where)
         if "correct" in cells:
@@ -205,6 +222,8 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         else:
             compared.add(*_answer_and_key(cells, where, wanted), options)
     marks.check_wrong_ones(path)
+    if "error" not in wanted.columns:
+        marks.check_errors(path, columns)
     if wanted.split and not wanted.benchmark and len(benchmarks) > 1:
         raise ConfigError(
             f"{path} has the benchmarks {', '.join(sorted(benchmarks)[:6])}. Expected the name of "
@@ -218,13 +237,18 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
 def _named(rows: Callable[[], Records], wanted: Wanted) -> dict[str, Any]:
     """Map the name of each column that occurs in any row to one of the column's values.
 
-    A nested column, such as doc.id, is included if --map names it and a row has it.
+    The value is empty only if the column is empty in every row. A nested column, such as doc.id, is
+    included if --map names it and a row has it.
     """
     names: dict[str, Any] = {}
+    empty: set[str] = set()
     nested = [column for column in wanted.columns.values() if "." in column]
     for _, row in rows():
-        if row.keys() - names.keys():
-            names |= row
+        if row.keys() - names.keys() or row.keys() & empty:
+            for name, value in row.items():
+                if name not in names or name in empty:
+                    names[name] = value
+            empty = {name for name, value in names.items() if value in (None, "")}
         for column in nested:
             value = ABSENT if column in names else at(row, column, ABSENT)
             if value is not ABSENT:
@@ -248,6 +272,8 @@ class _Marks:
         Whether any row has an answer.
     blank : bool
         Whether no row without an answer is marked as right.
+    failed : int
+        Number of rows that are marked as wrong and have a text in the column `error`.
     """
 
     words: set[str] = field(default_factory=set)
@@ -256,6 +282,12 @@ class _Marks:
     empty: int = 0
     answered: bool = False
     blank: bool = True
+    failed: int = 0
+
+    def add_failed(self, cells: Mapping[str, Any], where: str) -> None:
+        """Add the cells of a row with an error."""
+        if cells.get("error") and "correct" in cells:
+            self.failed += outcome(_mark(cells["correct"]), where)[0] == 0
 
     def add(self, cells: Mapping[str, Any], where: str) -> None:
         """Add the cells of a row.
@@ -293,6 +325,23 @@ class _Marks:
                 f"{path}: correct is {min(self.words)!r} in {self.marked} rows and empty in {self.empty}. Expected a "
                 "score in every answered row: an empty cell means no answer, and no row is marked "
                 "as wrong. Example: 0."
+            )
+
+    def check_errors(self, path: Path, columns: Mapping[str, str]) -> None:
+        """Check that the column `error` does not hold the reasons why answers are wrong.
+
+        Raises
+        ------
+        ConfigError
+            If many rows are marked as wrong, and all of them have a text in this column.
+        """
+        many = self.failed > max(_EMPTY_MAX * self.marked, _EMPTY_MIN)
+        if many and self.words and all(outcome(word, str(path))[0] for word in self.words):
+            raise ConfigError(
+                f"{path}: all {self.failed} rows that are wrong have a text in the column "
+                f"{columns['error']}. Expected whether these answers are missing. Example: --map "
+                f"error={columns['error']} if the requests failed, --map error=0 if the answers are "
+                "wrong."
             )
 
 
@@ -466,8 +515,9 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
             raise ConfigError(
                 f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}."
             )
-        # A number in place of a column, such as 4, means that every row has four options.
-        if column not in row and not (name == "options" and column.isdecimal()):
+        # A number in place of a column, such as 4, means that every row has four options. The
+        # number 0 in place of the column of errors means that no row has an error.
+        if column not in row and not (name in ("options", "error") and column.isdecimal()):
             raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
     named = {name: wanted.columns.get(name, name) for name in FIELDS}
     columns = {name: column for name, column in named.items() if column in row}

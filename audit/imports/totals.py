@@ -4,8 +4,8 @@ Such files contain totals, samples without results, or a judge's marks. Each err
 which file to give instead.
 
 The formats are those of openai/simple-evals (simple_evals.py), lm-sys/FastChat
-(fastchat/llm_judge/common.py, gen_judgment.py), huggingface/lighteval, open-compass/opencompass and
-evalplus/evalplus.
+(fastchat/llm_judge/common.py, gen_judgment.py), ShishirPatil/gorilla (bfcl_eval),
+huggingface/lighteval, open-compass/opencompass and evalplus/evalplus.
 """
 
 from pathlib import Path
@@ -29,6 +29,8 @@ _MARKED = {
     "judge",
 }
 _REPLIES = {"question_id", "answer_id", "choices"}
+# The first object of a score file of BFCL has these fields. The other objects are wrong answers.
+_BFCL = {"accuracy", "correct_count", "total_count"}
 
 
 def refuse_numbers(path: Path, content: dict[str, Any]) -> None:
@@ -82,6 +84,11 @@ def _reason(content: dict[str, Any]) -> str:
         )
     if "task_id" in names and names & {"solution", "completion"} and names <= _SOLUTION:
         return "holds solutions alone. Give the *_eval_results.json: evalplus.evaluate --samples writes it."
+    if names == _BFCL:
+        return (
+            "holds totals and wrong answers of BFCL, without the right answers. Expected a table "
+            "of all items. Example: columns model, item and correct, with 0 for each id of this file."
+        )
     if {"score", "metrics", "htmls"} <= names:
         return "holds totals of simple-evals and its pages. It has no score of an item."
     return ""

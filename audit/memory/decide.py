@@ -381,11 +381,8 @@ def headline(
         texts = [name for name in names if name != Name.GAP]
         return of("text", indicators=texts, gap=Name.GAP in names)
     if verdict == V.GAP_TO_FRESH:
-        assert evidence.gap is not None  # noqa: S101 - only a gap gives this verdict
         published, held_out = cell.scores
-        return of(
-            "gap", published=published, held_out=held_out, difference=evidence.gap.did.difference
-        )
+        return of("gap", published=published, held_out=held_out, difference=evidence.difference)
     if verdict == V.CAUSE_UNKNOWN:
         return of("unknown", indicators=_names(open_), doubt=open_[0].doubt)
     return of("underpowered" if verdict == V.UNDERPOWERED else "nothing", judged=judged)

@@ -288,7 +288,7 @@ class ImputedGap:
 
     Unparsed answers are imputed in two ways (`fresh_gap.unparsed_held`). The way that makes the gap
     small gives the p-value and the lower limit. The way that makes the gap large gives the upper
-    limits.
+    limits. The estimate is the middle of both gaps, so it lies between the limits.
 
     Attributes
     ----------
@@ -300,6 +300,8 @@ class ImputedGap:
         Limits of the 95 % interval of the gap, as a difference in accuracy (0-1).
     upper : float
         One-sided 95 % upper limit of the gap.
+    difference : float
+        Estimate of the gap beyond the references' gap, in points of accuracy (0-1), over all items.
     """
 
     gamma: float
@@ -307,6 +309,7 @@ class ImputedGap:
     low: float
     high: float
     upper: float = float("nan")
+    difference: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -440,6 +443,21 @@ class Evidence:
         imputed = self._imputed(gamma)
         upper = upper_limit(self.gap, self.abilities) if imputed is None else imputed.upper
         return upper - self.unbracketed[0]
+
+    @property
+    def difference(self) -> float:
+        """Return the gap beyond the references' gap (0-1), to which `limits` belongs.
+
+        Returns
+        -------
+        float
+            The gap in points over all items, with unparsed answers imputed; NaN without a gap.
+            The gap `gap.did` leaves out each item for which any model has no answer.
+        """
+        if self.gap is None:
+            return float("nan")
+        imputed = self._imputed(DECIDE_AT)
+        return self.gap.did.difference if imputed is None else imputed.difference
 
     def limits(self, gamma: float = DECIDE_AT) -> tuple[float, float, float]:
         """Return the p-value and the 95 % limits of the gap over all scales.
@@ -1054,7 +1072,9 @@ def _gap(
     for gamma in gammas:
         against, favour = imputed(gamma, against=True), imputed(gamma, against=False)
         pvalue, low, _ = on_all_scales(*against)
-        held.append(ImputedGap(gamma, pvalue, low, on_all_scales(*favour)[2], upper_limit(*favour)))
+        middle = (against[0].did.difference + favour[0].did.difference) / 2
+        high, upper = on_all_scales(*favour)[2], upper_limit(*favour)
+        held.append(ImputedGap(gamma, pvalue, low, high, upper, middle))
     return gap, abilities, tuple(held)
 
 
@@ -1289,7 +1309,7 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
         Name.GAP,
         pvalue,
         None,
-        100 * did.difference,
+        100 * e.difference,
         100 * low,
         100 * high,
         "points of accuracy",

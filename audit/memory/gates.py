@@ -269,7 +269,7 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
         passed=not any(_surely_below(reads, limit) for *_, reads in rows),
         number=worst.share,
         detail=f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) {statement}: "
-        f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{of_references}{dropped}",
+        f"{worst_set}, arm {worst_arm}. Expected {percent(limit)} or more.{of_references}{dropped}",
         advice=advice,
         withholds=withholds,
         numbers=shares,

@@ -129,6 +129,8 @@ class Leaderboard:
         Whether the user named the references. Otherwise every other model is a reference.
     chance : float
         Accuracy of guessing (0-1).
+    dates_missing : tuple of str
+        Options that state the missing dates of models whose gap has an unknown cause.
     """
 
     benchmark: str
@@ -137,6 +139,7 @@ class Leaderboard:
     rows: tuple[Row, ...]
     chosen: bool
     chance: float = 0.0
+    dates_missing: tuple[str, ...] = ()
 
     @property
     def judged(self) -> tuple[Row, ...]:
@@ -225,9 +228,18 @@ def leaderboard(
     rows = [_row(cell, result, serving) for cell, result in zip(read, results, strict=True)]
     first = read[0]
     rows = sorted([*_ranked(rows), *unjudged], key=_by_score)
-    held_out = first.fresh.n if first.fresh else 0
+    missing = dict[str, None]()
+    for cell, result in zip(read, results, strict=True):
+        if result.grade == Grade.CAUSE_UNKNOWN:
+            missing |= dict.fromkeys(cell.undated)
     return Leaderboard(
-        first.benchmark, first.published.n, held_out, tuple(rows), chosen, first.published.chance
+        first.benchmark,
+        first.published.n,
+        first.fresh.n if first.fresh else 0,
+        tuple(rows),
+        chosen,
+        first.published.chance,
+        tuple(missing),
     )
 
 
@@ -396,8 +408,7 @@ def cautions(board: Leaderboard) -> tuple[str, ...]:
     if board.doubtful:
         why = (
             "A gap has an unknown cause if the held-out items may be newer, and so harder for this model alone. The "
-            "p-value then shows only that the gap is not chance. Stated dates can exclude newer items. "
-            "Example: --held-out-date 2026-05 --released MODEL=2025-12",
+            f"p-value then shows only that the gap is not chance.{_dates(board.dates_missing)}",
         )
     return (
         first,
@@ -405,4 +416,16 @@ def cautions(board: Leaderboard) -> tuple[str, ...]:
         "A gap can have another cause than memory, such as training on items of the benchmark's kind.",
         "Ranks compare estimates. If two intervals overlap, the order of the two models is not known.",
         "A model without a finding may still have memory: its interval shows how much is possible.",
+    )
+
+
+def _dates(missing: Sequence[str]) -> str:
+    """Return a sentence with the options that state the missing dates; empty without such
+    options."""
+    if not missing:
+        return ""
+    more = len(missing) - NAMED_MAX
+    others = f" and {more} more (--facts CSV states all)" if more > 0 else ""
+    return (
+        f" Stated dates can exclude newer items. Missing: {' '.join(missing[:NAMED_MAX])}{others}."
     )

@@ -252,7 +252,7 @@ TEXTS: Texts = {
     "memory.",
     "reference_repeats": "{model} (all its answers equal those of the tested model or of another "
     "reference, so it is the same model)",
-    "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
+    "reference_unread": "{model} ({read:,} of {asked:,} rows of {items} have an answer, arm {arm})",
     # Advice
     "name_references": "Add references: {least:g} or more other models that answer both sets of "
     "items. Example: 'references=[a,b,c]', or for an import their logs and --judge MODEL.",

@@ -270,8 +270,8 @@ TEXTS: Texts = {
     "easier, which hides it.",
     "one_reference": "That models differ in their loss from rewording, which one reference cannot "
     "show.",
-    "suits_less": "That rewording costs this model more for another reason than memory. The "
-    "{references} references differ by {tau:points} beyond sampling error. With fewer than ten "
+    "suits_less": "That rewording costs this model more, or the references less, for another "
+    "reason than memory. The {references} references differ by {tau:points} beyond sampling error. With fewer than ten "
     "references this number is uncertain.",
     "references_remember": "That the reference models remember the same wordings, which would hide "
     "memory in this model.",

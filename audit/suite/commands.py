@@ -176,8 +176,9 @@ def audit_words(
         for word in (*of_audit, *more):
             key = key_of(word)
             # All audits use the same engine, so a change of its configuration must apply to all
-            # audits.
-            if key in _DECIDED or (key.startswith("model.") and word in of_audit):
+            # audits. A fact about a model changes no engine.
+            of_engine = key.startswith("model.") and not key.endswith((".released", ".family"))
+            if key in _DECIDED or (of_engine and word in of_audit):
                 instead = _DECIDED.get(
                     key, f"{word} without an audit's name, which changes it for all audits"
                 )

@@ -272,15 +272,16 @@ def _result(case: _CellAnalysis) -> SweepResult:
     """Return the verdict on one cell with its estimates."""
     inputs, e, s = case.cell, case.evidence.evidence, case.settings
     cell, texts = inputs.cell, inputs.texts or TextMeasures()
-    decision = _decided(case)
-    tipping = _tipping(case, decision)
     contrasts = _contrasts(case)
+    held = decide.held_out(contrasts)
+    decision = _decided(case, held)
+    tipping = _tipping(case, decision, held)
     failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
     missing = not_run(cell.settings, referred=e is not None and e.hints is not None)
     reasons = (
         *decision.reasons,
         *decide.unparsed(e, tipping),
-        *_further_reasons(case, decision, contrasts),
+        *_further_reasons(case, decision, held),
     )
     head = decide.headline(cell.model, cell.benchmark, decision, e, failing)
     sample_sizes = {}
@@ -318,7 +319,7 @@ def _result(case: _CellAnalysis) -> SweepResult:
     )
 
 
-def _decided(case: _CellAnalysis) -> Decision:
+def _decided(case: _CellAnalysis, held: Sequence[Reason]) -> Decision:
     if case.evidence.evidence is None:
         why = Reason("not_comparable", {}, case.evidence.why)
         return Decision(
@@ -327,10 +328,11 @@ def _decided(case: _CellAnalysis) -> Decision:
             (why,),
             (because("run_both_arms"),),
         )
-    return decide.decide(case.evidence.evidence, case.gates, case.settings.thresholds, case.panel)
+    e, thresholds = case.evidence.evidence, case.settings.thresholds
+    return decide.decide(e, case.gates, thresholds, case.panel, held)
 
 
-def _tipping(case: _CellAnalysis, decided: Decision) -> float | None:
+def _tipping(case: _CellAnalysis, decided: Decision, held: Sequence[Reason]) -> float | None:
     """Return the largest odds ratio gamma of unparsed answers with an unchanged verdict.
 
     gamma states how far unparsed answers may differ from their predictions
@@ -349,7 +351,8 @@ def _tipping(case: _CellAnalysis, decided: Decision) -> float | None:
         imputed = case.evidence.remeasure(
             rng=rng, n_resamples=TIPPING_RESAMPLES, n_permutations=permutations, gamma=gamma
         )
-        return decide.decide(imputed, case.gates, thresholds, case.panel).verdict == decided.verdict
+        again = decide.decide(imputed, case.gates, thresholds, case.panel, held)
+        return again.verdict == decided.verdict
 
     return tipping_point(holds)
 
@@ -369,13 +372,13 @@ def _contrasts(case: _CellAnalysis) -> tuple[Contrast, ...]:
 
 
 def _further_reasons(
-    case: _CellAnalysis, decision: Decision, contrasts: Sequence[Contrast]
+    case: _CellAnalysis, decision: Decision, held: Sequence[Reason]
 ) -> tuple[Reason, ...]:
     """Return the verdict's reasons about held-out questions and about shifts of whole runs."""
     e = case.evidence.evidence
     reasons: tuple[Reason, ...] = ()
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
-        reasons = decide.held_out(contrasts)
+        reasons = tuple(reason for reason in held if reason not in decision.reasons)
     if e is not None and decision.verdict != Verdict.WITHHELD:
         reasons += decide.shift_reasons(e.shifts, repeated=e.repeated)
     return reasons

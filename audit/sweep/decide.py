@@ -21,6 +21,7 @@ from audit.sweep.vocabulary import GATES, VERDICTS, Decision, Verdict
 from audit.sweep.vocabulary import Contrast as Row
 
 CONTROLS = ("clean", "direct", "ensemble")
+LARGER = "larger_on_every_scale"  # code for a gain that is larger than the gain on held-out items
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ def decide(
     gates: Sequence[Gate],
     thresholds: SweepThresholds,
     corrected: Corrected | None = None,
+    held: Sequence[Reason] = (),
 ) -> Decision:
     """Decide the verdict on one cell.
 
@@ -114,6 +116,10 @@ def decide(
     corrected : Corrected, optional
         The p-values corrected over the panel (`over_panel`). With None, the cell is corrected as a
         panel of one cell.
+    held : sequence of Reason
+        The comparison of the gain with the gain on held-out items (`held_out`). If the gain is not
+        larger on every scale, the cause of the gain is unknown, since memory cannot cause a gain on
+        held-out items.
 
     Returns
     -------
@@ -134,7 +140,7 @@ def decide(
     """
     if blocking := failed(gates):
         return Decision.withheld(Verdict.WITHHELD, blocking, GATES)
-    claims = _claims(evidence, gates, thresholds, corrected or over_panel([evidence])[0])
+    claims = _claims(evidence, gates, thresholds, corrected or over_panel([evidence])[0], held)
     checks, contrasts = [], []
     for claim in claims:
         contrasts.append(claim.contrast)
@@ -167,7 +173,11 @@ def _basis(claims: Sequence[Claim], by: Collection[str], checks: Sequence[str]) 
 
 
 def _claims(
-    e: Evidence, gates: Sequence[Gate], t: SweepThresholds, corrected: Corrected
+    e: Evidence,
+    gates: Sequence[Gate],
+    t: SweepThresholds,
+    corrected: Corrected,
+    held: Sequence[Reason],
 ) -> list[Claim]:
     """Return up to three claims about the gain.
 
@@ -192,7 +202,7 @@ def _claims(
                 tuple(sorted(above or steady)),
             )
         ]
-    claims = [_gain(e, gates, above, level)] if above else []
+    claims = [_gain(e, gates, above, level, held)] if above else []
     if steady and not e.repeated:
         why = (
             because("above_zero", routers=sorted(steady)),
@@ -203,11 +213,17 @@ def _claims(
     return [*claims, _bounded(e, gates, t, cell_alpha, overall)]
 
 
-def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Claim:
+def _gain(
+    e: Evidence,
+    gates: Sequence[Gate],
+    routers: frozenset[int],
+    level: float,
+    held: Sequence[Reason],
+) -> Claim:
     """Return the claim that the noisy arm gains over every control at the given router counts.
 
-    Four other explanations of a gain are checked: a control that was not run, messages that state
-    the answer, unparsed replies, and hints.
+    Five other explanations of a gain are checked: a control that was not run, messages that state
+    the answer, unparsed replies, hints, and an effect of noise that held-out items show too.
     """
     why = [_beats_controls(e, routers, CONTROLS)]
     silent = Contrast("gain_over_controls")
@@ -234,12 +250,16 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
     beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
     # If the p-value is NaN, the reference counts as having no gain.
     alone = e.hints is not None and not e.hints.reference_p <= level
+    larger = not held or held[0].code == LARGER
     guards = (
         Guard("controls", bool(controlled)),
         Guard("hints", bool(beyond)),
         Guard("reference_gains", alone),
+        Guard("held_out_gains", larger),
     )
     speaks = replace(silent, speaks=True, guards=guards)
+    if speaks.open == guards[-1:]:
+        return Claim(speaks, (*why, *held), (because("read_messages"),), tuple(sorted(controlled)))
     if speaks.open:
         doubt, advice = _doubt(e, routers, controlled, bool(beyond))
         return Claim(speaks, (*why, doubt), (advice,), tuple(sorted(controlled or routers)))
@@ -506,7 +526,7 @@ def held_out(contrasts: Sequence[Row]) -> tuple[Reason, ...]:
     if points is None:
         return ()
     if len(above) == len(scales):
-        code = "larger_on_every_scale"
+        code = LARGER
     else:
         code = "larger_on_one_scale" if points.name in above else "larger_on_no_scale"
     return (because(code, gain=points.estimate, low=points.ci_low, high=points.ci_high),)

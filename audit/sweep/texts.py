@@ -49,6 +49,8 @@ _DOUBTS = {
     "weak_reference": "the model that answered from the same messages is weaker, and may miss "
     "their hints",
     "reference_gains_too": "another model gains about as much from the same messages",
+    "larger_on_one_scale": "the gain is larger than on held-out questions in points of accuracy alone",
+    "larger_on_no_scale": "the gain is not clearly larger than on held-out questions",
     "may_beat_ensemble": "too few questions were asked to distinguish an effect of damage from an "
     "effect of repetition",
     "may_beat_direct": "too few questions were asked to show that the gain exceeds what the clean "
@@ -154,7 +156,8 @@ TEXTS: Texts = {
     "reference_gains_too": "{reference} gains {gain:signed} from the same messages. The data do not "
     "show that this model gains more.",
     "hints_excluded": "{reference} gains {gain:signed} from the same messages on average over r. "
-    "This model gains more, beyond chance, so hints in the messages do not explain its gain.",
+    "This model gains more, beyond chance. So hints explain its gain only if {reference} overlooks "
+    "hints or knows their answers anyway.",
     "one_router": "At r = 1, the clean baseline is also the ensemble control.",
     "ensemble_not_run": "At r = {routers:listed} the noisy arm was not compared with as many "
     "routers that delete nothing.",

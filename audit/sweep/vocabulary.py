@@ -295,10 +295,11 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "◆",
         "D",
         "The score rose under noise beyond chance, but a control that could explain the gain was "
-        "not run. The controls are the original question, as many routers that delete nothing, a "
-        "second noisy run, and another model that reads the same messages.",
+        "not run or gains as much. The controls are the original question, as many routers that "
+        "delete nothing, a second noisy run, another model that reads the same messages, and "
+        "held-out questions.",
         Grade.CAUSE_UNKNOWN,
-        plain="Scores higher on damaged questions; a control is missing",
+        plain="Scores higher on damaged questions; another cause is possible",
     ),
     Verdict.WITHHELD: WITHHELD,
     Verdict.NOT_IDENTIFIED: replace(

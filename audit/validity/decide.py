@@ -144,15 +144,17 @@ def _not_shown(
 ) -> tuple[Reason, Reason]:
     """Return the reason why neither direction of D is shown, and the advice."""
     placebo, tested = e.placebo, e.families[Family.ATTRIBUTE].followed.n
-    if not directional and d.above_p <= t.alpha and placebo is not None and not placebo.low > 0:
-        as_many = because(
-            "as_neutral_words", difference=placebo.estimate, low=placebo.low, high=placebo.high
-        )
-        return as_many, because("read_moved_items")
+    if placebo is not None:
+        beyond = {"difference": placebo.estimate, "low": placebo.low, "high": placebo.high}
+        if d.above_p <= t.alpha and not placebo.low > 0:
+            return because("as_neutral_words", **beyond), because("read_moved_items")
+        if not directional and d.high < t.margin and not placebo.high < t.margin:
+            return because("beyond_neutral_words", **beyond), because("read_moved_items")
     why = because("neither_direction", above=above_p, below=below_p)
     least = (e.responses or d).below_p
     worst_case = min(p for p in (e.selective_p, e.non_selective_p) if p is not None)
-    if min(d.above_p, least) <= t.alpha < worst_case:
+    unread = any(family.read < family.asked for family in e.families.values())
+    if unread and min(d.above_p, least) <= t.alpha < worst_case:
         return why, because("mend_unparsed")
     to_more = items_for_test(tested, e.selective_p, above_p, t.alpha)
     to_less = items_for_test(tested, e.non_selective_p, below_p, t.alpha)

@@ -139,11 +139,12 @@ class Evidence:
         surface edits move. Under a directional edit, an answer counts as moved only if it moved to
         the new key. Under an invariant edit, every changed answer counts.
     selective_p : float or None
-        One-sided p-value of the test that D is above 0. If no answer should change, attribute edits
-        must also change more answers than the placebo does.
+        One-sided p-value of the test that D is above 0. Attribute edits must also change more
+        answers than the placebo does.
     non_selective_p : float or None
         One-sided p-value of the test that `responses` is below 0. If no answer should change, the
-        bound is the margin instead of 0.
+        bound is the margin instead of 0. Then attribute edits must also change fewer answers than
+        the placebo and the margin together.
     responses : Selectivity or None
         The difference D, if every change of the response counts, to whatever option.
     csr : mapping of str to Ratio
@@ -292,7 +293,10 @@ def _pvalues(
 
     plain, least, most = moved(np.nan, np.nan), moved(0.0, 1.0), moved(1.0, 0.0)
     above = [primary]
-    if margin is not None:
+    if margin is None:
+        obeyed = average(_obeyed(cell, used[Family.ATTRIBUTE]))
+        above.append(_beyond_words({**plain, Family.ATTRIBUTE: obeyed}, cell))
+    else:
         above.append(_selectivity(least[Family.ATTRIBUTE], least, cell))
         above += [_beyond_words(plain, cell), _beyond_words(least, cell)]
     # Any change counts here, as for surface edits. The answers of a model that guesses change with
@@ -301,16 +305,20 @@ def _pvalues(
         _selectivity(plain[Family.ATTRIBUTE], plain, cell, margin or 0.0),
         _selectivity(most[Family.ATTRIBUTE], most, cell, margin or 0.0),
     ]
+    if margin is not None:
+        below += [_beyond_words(plain, cell, margin), _beyond_words(most, cell, margin)]
     above_p = max((tested.above_p for tested in above if tested), default=None)
     below_p = max((tested.below_p for tested in below if tested), default=None)
     return above_p, below_p
 
 
-def _beyond_words(moved: Mapping[Family, FloatArray], cell: Cell) -> Selectivity | None:
+def _beyond_words(
+    moved: Mapping[Family, FloatArray], cell: Cell, margin: float = 0.0
+) -> Selectivity | None:
     """Return the test of attribute edits against the placebo, which has as many neutral words."""
     placebo, nothing = moved[Family.PLACEBO], np.full(cell.n, np.nan)
     others = {Family.FORMAT: placebo, Family.SEMANTIC: nothing}
-    return _selectivity(moved[Family.ATTRIBUTE], others, cell)
+    return _selectivity(moved[Family.ATTRIBUTE], others, cell, margin)
 
 
 def changes(cell: Cell, block: Block) -> FloatArray:

@@ -38,7 +38,7 @@ from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.file import FILE, digest, to_table, write_edits
 from audit.validity.edits.plan import ItemPlan, Partners, Plan, build_plan, cluster_of
-from audit.validity.edits.record import Contract, Edit, Family, context_of, formats_of
+from audit.validity.edits.record import Edit, Family, context_of, formats_of
 from audit.validity.faults import scorer_faults
 from audit.validity.labels import read_labels, rule_agreement, sentence
 from audit.variants.arrow import find_library
@@ -253,7 +253,7 @@ def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
         false_alarms=config.false_alarms,
         misses=config.misses,
         cells=len(config.model) * len(cells),
-        placebo=all(edit.contract == Contract.INVARIANT for edit in attribute),
+        placebo=any(planned_item.edits[Family.PLACEBO] for planned_item in items),
     )
 
 
@@ -280,8 +280,8 @@ class Tolerated:
     cells : int
         Number of cells of the panel.
     placebo : bool
-        Whether the effect of attribute edits is also tested against a placebo. This is so if no
-        answer should change. The placebo is assumed to change as many answers as surface edits do.
+        Whether the effect of attribute edits is also tested against a placebo. The placebo is
+        assumed to change as many answers as surface edits do.
 
     Examples
     --------
@@ -338,9 +338,12 @@ class Tolerated:
             The margin (0-1), for a model whose answers attribute edits truly move as often as
             surface edits do.
         """
-        # By Bonferroni's correction, each of the two tests gets half of the level.
-        level = self.false_alarms / self.cells / 2
-        needed = self._needed(0.0, level, self.misses, self.surface)
+        level = self.false_alarms / self.cells
+        missed = self.misses / 2 if self.placebo else self.misses
+        # By Bonferroni's correction, each surface family is tested at half of the level.
+        needed = self._needed(0.0, level / 2, missed, self.surface)
+        if self.placebo:
+            needed = max(needed, self._needed(0.0, level, missed, 1))
         return needed * self.items / (self.items + _ADDED)
 
     def needed(self, margin: float) -> int:

@@ -34,6 +34,8 @@ _FOUND = {
     "reacts": "answers change with the content, although they should not",
     "as_neutral_words": "answers change with the content, but neutral words of the same number may "
     "change them as often",
+    "beyond_neutral_words": "the content changes answers no more often than layout or wording, but "
+    "may change more than neutral words of the same number",
     "surface_wins": "answers follow layout and wording more than the content of an item",
     "stays": "answers stay as they should when the content changes",
     "follows_too_rarely": "answers change with the content, but are not shown to reach the new "
@@ -83,9 +85,12 @@ TEXTS: Texts = {
     "as_neutral_words": "Not confirmed: compared with the same number of neutral words (placebo), "
     "edits of the content move {difference:signed} of the answers (95 % interval {low:bare} to "
     "{high:bare}).",
+    "beyond_neutral_words": "Not confirmed: layout or wording moves as many answers as the content. "
+    "But compared with the same number of neutral words (placebo), edits of the content move "
+    "{difference:signed} of the answers (95 % interval {low:bare} to {high:bare}).",
     "surface_wins": "Layout and wording move answers more often than the content does.",
     "stays": "Edits of the content move at most {margin:points} more answers than layout and "
-    "wording do. This is as it should be.",
+    "wording do, and than neutral words if the run has a placebo. This is as it should be.",
     "follows_too_rarely": "Not confirmed: the lower limit of the share of expected answers is "
     "{low:percent}, and at least {least:percent} is needed.",
     "follows_unless_unparsed": "Not confirmed: if unparsed answers count as unexpected, the lower "

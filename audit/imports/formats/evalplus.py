@@ -1,5 +1,7 @@
-"""Read results of EvalPlus from the file NAME_eval_results.json, as evalplus/evaluate.py writes it
-(evalplus/evalplus).
+"""Read results of EvalPlus and BigCodeBench from the file NAME_eval_results.json.
+
+The formats are those that evalplus/evaluate.py (evalplus/evalplus) and bigcodebench/evaluate.py
+(bigcode-project/bigcodebench) write.
 """
 
 import re
@@ -18,24 +20,27 @@ from audit.imports.record import Log, Record, Wanted, checked, trials
 # 0.2.
 _PASSED = ("pass", "success")
 _NAME = re.compile(
+    r"(?P<bigcode>.+?)(?:--main)?--bigcodebench-|"
     r"(?P<model>.+)_(?:vllm|hf|openai|anthropic|google|bedrock|ollama|gptqmodel)_temp_[\d.]+"
 )
 BASE, PLUS = "base", "plus"
 
 
 def is_evalplus(document: Any) -> bool:
-    """Return whether a JSON document holds results of EvalPlus."""
+    """Return whether a JSON document holds results of EvalPlus or BigCodeBench."""
     each = document.get("eval") if isinstance(document, dict) else None
     first = next(iter(each.values()), None) if isinstance(each, dict) else None
     first = first[0] if isinstance(first, list) and first else first
-    return isinstance(first, dict) and bool({"base_status", "base"} & first.keys())
+    if not isinstance(first, dict):
+        return False
+    return bool({"base_status", "base"} & first.keys()) or {"task_id", "status"} <= first.keys()
 
 
 def read_evalplus(path: Path, results: Record, wanted: Wanted) -> Log:
     """Return the log of a document.
 
-    The score `base` means that a solution passed the base tests. The score `plus` means that it
-    also passed the extra tests.
+    The score `base` means that a solution passed the base tests, or all tests of BigCodeBench. The
+    score `plus` means that it also passed the extra tests.
 
     Parameters
     ----------
@@ -55,7 +60,9 @@ def read_evalplus(path: Path, results: Record, wanted: Wanted) -> Log:
     """
     name = _NAME.match(path.name)
     model = wanted.model_of(
-        name and name["model"].replace("--", "/"), path.name, "the file's name has none"
+        name and (name["model"] or name["bigcode"]).replace("--", "/"),
+        path.name,
+        "the file's name has none",
     )
     samples = partial(_samples, path, results["eval"], model, wanted)
     log = graded_log("evalplus", path, samples, wanted)
@@ -89,7 +96,7 @@ def _passed(result: Any, where: str) -> tuple[list[bool], list[bool] | None]:
     base, plus = [], []
     if isinstance(result, list):
         for solution in result:
-            base.append(solution["base_status"])
+            base.append(solution["base_status" if "base_status" in solution else "status"])
             plus.append(solution.get("plus_status"))
     else:  # In versions up to 0.2 the result is two lists of (status, tests).
         extra = result.get("plus") or [[None]] * len(result["base"])

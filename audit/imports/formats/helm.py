@@ -4,6 +4,7 @@ per_instance_stats.json.
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -58,8 +59,9 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
             for stat in instance["stats"]:
                 metrics[stat["name"]["name"]] = stat.get("mean")
     model = wanted.model or str(spec["adapter_spec"]["model"])
-    benchmark = wanted.benchmark or _MODEL.sub("", str(spec["name"]))
-    samples = list(_samples(path, state["request_states"], means, model, benchmark))
+    task = _MODEL.sub("", str(spec["name"]))
+    wanted = replace(wanted, model=model, benchmark=wanted.benchmark or task)
+    samples = list(_samples(path, state["request_states"], means, wanted, task))
     if not any(sample.scores for sample in samples):
         listed = ", ".join(dict.fromkeys(chain.from_iterable(means.values())))
         raise DataError(
@@ -81,7 +83,7 @@ def _choose(wanted: Wanted, columns: Mapping[str, Column], metric: str, where: s
 
 
 def _samples(
-    path: Path, requests: list[Record], means: Means, model: str, benchmark: str
+    path: Path, requests: list[Record], means: Means, wanted: Wanted, task: str
 ) -> Iterator[Sample]:
     """Yield the samples, except perturbed copies of an item.
 
@@ -106,8 +108,9 @@ def _samples(
         replies = (request.get("result") or {}).get("completions") or [{}]
         answer = str(replies[0].get("text", "")).strip()
         yield Sample(
-            model=model,
-            benchmark=benchmark,
+            model=wanted.model,
+            benchmark=wanted.benchmark,
+            task=task,
             name=name,
             where=where,
             scores=_scores(trial_means),

@@ -2,8 +2,8 @@
 `.eval` zip of JSON documents.
 """
 
-import fnmatch
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -30,6 +30,10 @@ from audit.imports.record import (
     texts_of,
 )
 from audit.imports.scores import Column, choose_score
+
+# The name of a sample's member is samples/ID_epoch_N.json. If the log was converted to chunks, it is
+# samples/ID_epoch_N/sample.json, with messages and events in other members below the same folder.
+_SAMPLE = re.compile(r"samples/(?:(?!.*_epoch_\d+/).*\.json|.*_epoch_\d+/sample\.json)")
 
 
 def is_inspect(content: Any) -> bool:
@@ -86,9 +90,11 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     """
     archive = open_zip(path)
     names = archive.namelist()
+    if any(name.startswith("xl/") for name in names):
+        raise DataError(f"{path} is a workbook. Expected a table in UTF-8: save its sheet as csv.")
     whole = "header.json" in names  # Inspect writes header.json when the evaluation ends.
     header = member(archive, "header.json" if whole else "_journal/start.json")
-    samples = sorted(fnmatch.filter(names, "samples/*.json"))
+    samples = sorted(filter(_SAMPLE.fullmatch, names))
     if not is_inspect(header):
         raise DataError(f"{path}: its header names no model. Expected an .eval log of Inspect.")
     if not whole:
@@ -117,7 +123,8 @@ def _log(
         )
     about = header["eval"]
     model = wanted.model or about["model"]
-    benchmark = wanted.benchmark or str(about.get("task") or path)
+    task = str(about.get("task") or path)
+    benchmark = wanted.benchmark or task
     if not isinstance(model, str) or not model:
         raise ConfigError(
             f"{path} states {model!r:.80} as its model. Expected the model's name. Add --model "
@@ -136,7 +143,7 @@ def _log(
         unfinished=_unfinished(header, n),
         sampling=_sampling(header),
     )
-    return replace(log, outcomes=_outcomes(samples, reduced, wanted, log.notes))
+    return replace(log, outcomes=_outcomes(samples, reduced, wanted, task, log.notes))
 
 
 def _sampling(header: Record) -> str:
@@ -162,14 +169,14 @@ def _cut_off(sample: Record) -> bool | None:
 
 
 def _outcomes(
-    samples: Samples, reduced: Reduced, wanted: Wanted, notes: list[str]
+    samples: Samples, reduced: Reduced, wanted: Wanted, task: str, notes: list[str]
 ) -> Iterator[Imported]:
     invalidated = 0
     for where, sample in samples():
         if isinstance(sample, dict) and sample.get("invalidation"):
             invalidated += 1
         elif not _repeats(sample, reduced):
-            yield _read(sample, reduced, wanted, where)
+            yield replace(_read(sample, reduced, wanted, where), task=task)
     if invalidated:
         notes.append(
             f"{invalidated} samples of {wanted.benchmark} were invalidated by their authors and are left out"

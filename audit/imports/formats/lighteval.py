@@ -66,10 +66,11 @@ def _samples(path: Path, model: str, wanted: Wanted) -> Iterator[Sample]:
         doc = row.get("doc") or row | {"query": row.get("example")}
         options, gold = _options(doc, where)
         choices = doc.get("choices")
+        task = str(doc.get("task_name") or (name["task"] if name else path.stem))
         yield Sample(
             model=model,
-            benchmark=wanted.benchmark
-            or str(doc.get("task_name") or (name["task"] if name else path.stem)),
+            benchmark=wanted.benchmark or task,
+            task=task,
             name=f"{doc.get('id') or ''}#{number}",
             where=where,
             scores=shares(_metrics(row, where)),

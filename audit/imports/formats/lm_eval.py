@@ -115,9 +115,8 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
         read,
         sampling=_sampling(results, task),
     )
-    samples = _samples(
-        path, model, benchmark, replace(wanted, metric=score), revision, chosen, log.notes
-    )
+    wanted = replace(wanted, model=model, benchmark=benchmark, metric=score)
+    samples = _samples(path, task, wanted, revision, chosen, log.notes)
     recorded = _Recorded(results, task, score, chosen)
     return replace(log, outcomes=_compared(samples, recorded, beside.name, path.name, log.notes))
 
@@ -196,8 +195,7 @@ _ROUNDED = 1e-3
 
 def _samples(
     path: Path,
-    model: str,
-    benchmark: str,
+    task: str,
     wanted: Wanted,
     revision: str,
     chosen: str,
@@ -232,8 +230,8 @@ def _samples(
         answer = _answer(sample, options, score, where)
         invalid += answer == _INVALID
         yield Imported(
-            model=model,
-            benchmark=benchmark,
+            model=wanted.model,
+            benchmark=wanted.benchmark,
             key=_key(sample, doc, text, options, wanted.key, where),
             sample=str(sample["doc_id"]),
             right=right,
@@ -245,6 +243,7 @@ def _samples(
             answer=answer,
             revision=revision,
             measure=of > 1 and scored > 1,
+            task=task,
         )
     if not number:
         raise DataError(
@@ -255,7 +254,7 @@ def _samples(
     notes += scores.notes(path)
     if invalid:
         notes.append(
-            f"{invalid} of {number} replies of {benchmark} are {_INVALID}: they count as lm-eval counts them"
+            f"{invalid} of {number} replies of {wanted.benchmark} are {_INVALID}: they count as lm-eval counts them"
         )
 
 

@@ -3,10 +3,15 @@
 A log is results/MODEL/DATASET.json with details, or predictions/MODEL/DATASET.json, which has no
 scores.
 
-The formats are those that openicl/icl_evaluator/icl_base_evaluator.py and
-openicl/icl_inferencer/*.py write (open-compass/opencompass).
+If a language model judged the answers, the details hold the judge's replies. The file
+results/MODEL/DATASET_replica0.json holds them again.
+
+The formats are those that openicl/icl_evaluator/icl_base_evaluator.py,
+openicl/icl_inferencer/*.py, evaluator/generic_llm_evaluator.py and datasets/generic.py write
+(open-compass/opencompass).
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -28,10 +33,14 @@ from audit.imports.record import (
     place_of,
     single,
 )
-from audit.imports.scores import pooled
+from audit.imports.scores import Outcome, pooled
 from audit.imports.table import read_table
+from audit.imports.totals import NoOutcomesError
 
 _CORRECT = ("correct", "is_correct", "cascade_correct", "model_extract_correct")
+_JUDGE = "judge"  # name of the score that is read from a judge's replies
+_VERDICT = re.compile("[AB]")  # the first of these letters in a judge's reply: A right, B wrong
+_RESULTS, _REPLICA = "results", re.compile(r"_replica\d+")
 _GOLD, _ANSWER = ("answer", "references", "gold"), ("pred", "predictions", "prediction")
 # The first prefix marks a file that is still being written. The second prefix marks a field of an
 # option whose likelihood was computed.
@@ -45,7 +54,10 @@ def is_opencompass(content: Any) -> bool:
     """Return whether a JSON document holds details of results, or predictions numbered from 0."""
     first = next(iter(_entries(content).values()), None) if isinstance(content, dict) else None
     if first is None or "details" in content:
-        return first is not None and bool({"pred", "predictions", *_CORRECT} & first.keys())
+        if first is None:
+            return False
+        judged = {"prediction", "origin_prompt"} <= first.keys()
+        return judged or bool({"pred", "predictions", *_CORRECT} & first.keys())
     return "prediction" in first and all(map(str.isdecimal, content))
 
 
@@ -64,20 +76,27 @@ def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
     Raises
     ------
     ConfigError
-        If the folder does not name the model.
+        If the folder does not name the model, or if the file holds a judge's replies only.
     DataError
         If the details have no score, or if the mean of the scores differs from the mean that the
         file states.
     """
-    folder = path.parent.name if path.parent.parent.name in ("results", "predictions") else ""
+    kind = path.parent.parent.name
+    folder = path.parent.name if kind in (_RESULTS, "predictions") else ""
+    if "details" not in content and (kind == _RESULTS or _REPLICA.search(path.stem)):
+        raise NoOutcomesError(
+            f"{path} holds the replies of a judge, not of the model. Expected the results of the "
+            "dataset in the same folder, whose name has no _replica0."
+        )
     model = wanted.model_of(folder, path.name, "it is no folder results/MODEL")
     name, part = _part(path)
     wanted = replace(wanted, model=model, benchmark=wanted.benchmark or name)
     entries = _entries(content)
     if "details" in content:
-        total = content.get("accuracy")
-        totals = dict.fromkeys(_CORRECT, total / 100 if isinstance(total, int | float) else None)
-        samples = partial(_graded, path, entries, wanted)
+        totals: Record = dict.fromkeys(_CORRECT, _share(content.get("accuracy")))
+        # Only the results of a judge have this total. It counts the replies with a verdict.
+        totals[_JUDGE] = _share(content.get("accuracy_given_attempted"))
+        samples = partial(_graded, path, entries, wanted, name, totals[_JUDGE] is not None)
         return graded_log("opencompass", path, samples, wanted, totals=totals)
     rows = partial(_replies, path, entries, f"{part}/" if part else "")
     log = read_table(path, "json", replace(wanted, columns={}, key="text"), rows)
@@ -85,6 +104,11 @@ def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
     if path.name.startswith(_TMP):
         unfinished = f"{len(entries)} samples, of a run that goes on or broke off"
     return replace(log, tool="opencompass", score="reply", unfinished=unfinished)
+
+
+def _share(percentage: Any) -> float | None:
+    """Return a percentage as a share from 0 to 1; None for a value that is not a number."""
+    return percentage / 100 if isinstance(percentage, int | float) else None
 
 
 def _entries(content: Record) -> dict[str, Record]:
@@ -153,10 +177,14 @@ def _options(entry: Record) -> tuple[str, ...]:
     return tuple(name.removeprefix(_LABEL) for name in entry if name.startswith(_LABEL))
 
 
-def _graded(path: Path, entries: dict[str, Record], wanted: Wanted) -> Iterator[Sample]:
+def _graded(
+    path: Path, entries: dict[str, Record], wanted: Wanted, task: str, judged: bool
+) -> Iterator[Sample]:
     """Yield the samples of the details.
 
     If a score is a list, it has an entry for each repetition of the item.
+
+    `judged` states whether the field `prediction` holds a judge's replies.
     """
     for number, entry in entries.items():
         where, options = f"{path}, {number}", _options(entry)
@@ -165,12 +193,16 @@ def _graded(path: Path, entries: dict[str, Record], wanted: Wanted) -> Iterator[
         for score in _CORRECT:
             if score in entry:
                 scores[score] = pooled(outcome(value, where) for value in as_list(entry[score]))
+        if not scores and judged and "prediction" in entry:
+            scores[_JUDGE] = pooled(map(_verdict, as_list(entry["prediction"])))
         if not scores:
             raise DataError(
                 f"{where} has no score. Expected {', '.join(_CORRECT)}. Import the folder "
                 "predictions/ instead."
             )
         gold, answer = single(first_of(entry, _GOLD)), single(first_of(entry, _ANSWER))
+        if _JUDGE in scores:
+            answer = ""
         yield Sample(
             wanted.model,
             wanted.benchmark,
@@ -183,4 +215,11 @@ def _graded(path: Path, entries: dict[str, Record], wanted: Wanted) -> Iterator[
             place_of(gold, options),
             answer=answer or None,
             target=gold,
+            task=task,
         )
+
+
+def _verdict(reply: Any) -> Outcome:
+    """Return the outcome that a judge's reply states; (None, 1) for a reply without a verdict."""
+    letter = _VERDICT.search(str(reply))
+    return (None, 1) if letter is None else (int(letter[0] == "A"), 1)

@@ -1,5 +1,6 @@
 """Finished evaluations as a run: real logs, hostile ones, and the way from two tables to a gate."""
 
+import argparse
 import json
 import struct
 import zipfile
@@ -17,6 +18,7 @@ from governed import Capsys
 from audit.benchmarks.files import parquet_batches
 from audit.benchmarks.rows import text_key
 from audit.commands.again import verdict_again
+from audit.commands.import_logs import add_arguments
 from audit.core.errors import AuditError, DataError
 from audit.governance.ruling import rule_run
 from audit.imports.detect import read_log
@@ -915,3 +917,15 @@ def test_a_hostile_member(data: bytes, said: str, tmp_path: Path) -> None:
         archive.writestr(sample, ENDLESS)
     with pytest.raises(AuditError, match="unpacks to more than"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    "option", ["--held-out", "--references", "--judge", "--reworded", "--released", "--map"]
+)
+def test_an_option_with_several_values_may_be_typed_twice(option: str) -> None:
+    """Argparse keeps only the last occurrence unless the option extends its list."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    typed = parser.parse_args(["a.csv", "-o", "x", option, "one", option, "two"])
+    assert getattr(typed, option[2:].replace("-", "_")) == ["one", "two"]
+    assert getattr(parser.parse_args(["a.csv", "-o", "x"]), option[2:].replace("-", "_")) == []

@@ -366,6 +366,14 @@ def test_what_the_suite_decides_an_audit_may_not(word: str) -> None:
         audit_words(suite(audits={"perturb": [word]}))
 
 
+@pytest.mark.parametrize("fact", ["released=2025-12", "family=llama"])
+def test_an_audit_of_a_suite_may_state_facts_about_models(fact: str) -> None:
+    """The memory audit blocks only with release dates, and a suite's file must be able to state
+    them."""
+    word = f"model.reference.{fact}"
+    assert word in audit_words(suite(audits={"memory": [word]}))["memory"]
+
+
 def test_words_are_checked_by_each_audits_own_command(
     capsys: pytest.CaptureFixture, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from outcome_tables import cell_of
 from audit.config.command_line import configured
 from audit.core.errors import ConfigError
 from audit.core.records import Setting
+from audit.judging.ladder import Grade
 from audit.judging.result import because
 from audit.judging.world import World
 from audit.statistics.paired import UNANSWERED, CellOutcomes
@@ -131,3 +132,25 @@ def test_messages_of_an_earlier_run_are_refused_where_no_arm_has_any(tmp_path: P
     ]
     with pytest.raises(ConfigError, match="no arm"):
         resolve_sweep(configured("sweep", words))
+
+
+@pytest.mark.parametrize(
+    ("on", "grade"),
+    [
+        ("every_scale", Grade.FOUND_STRONG),
+        ("one_scale", Grade.CAUSE_UNKNOWN),
+        ("no_scale", Grade.CAUSE_UNKNOWN),
+    ],
+)
+def test_a_gain_that_held_out_questions_show_too_is_not_memory(on: str, grade: Grade) -> None:
+    """The model gains 10 points over every control and over its hint reference."""
+    made = simulate(DESIGN, World(gain=0.1), np.random.default_rng(0))
+    evidence = measure(
+        made.cell, rng=np.random.default_rng(0), n_resamples=199, reference=made.reference
+    )
+    held = because(f"larger_on_{on}", gain=0.05, low=-0.01, high=0.11)
+    found = decide(evidence, (), SweepThresholds(), held=[held])
+    assert found.grade == grade and found.grade.decision().exit_code in (3, 4)
+    # The doubt is the last reason, which the headline quotes.
+    assert (found.reasons[-1] == held) == (grade == Grade.CAUSE_UNKNOWN)
+    assert decide(evidence, (), SweepThresholds()).grade == Grade.FOUND_STRONG

@@ -23,11 +23,11 @@ def _tell(port: int, parent: int) -> None:
             for process in psutil.Process(parent).children(recursive=True):
                 words = dict(word.split("=", 1) for word in process.cmdline() if "=" in word)
                 if "--session_dir" in words and "--node_id" in words:
-                    told = (
+                    port_file = (
                         Path(words["--session_dir"])
                         / f"dashboard_agent_listen_port_{words['--node_id']}"
                     )
-                    if not told.exists():
-                        told.write_text(str(port))
+                    if not port_file.exists():
+                        port_file.write_text(str(port))
                         return
         time.sleep(0.2)

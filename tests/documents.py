@@ -64,7 +64,7 @@ def gate_of(name: str, status: str = "pass", **also: Any) -> dict[str, Any]:
 
 def cell_of(verdict: str, audit: str = "sweep", **also: Any) -> dict[str, Any]:
     """Return a cell of model m on benchmark b with the grade of its verdict."""
-    found = {
+    cell = {
         "model": "m",
         "benchmark": "b",
         "verdict": verdict,
@@ -74,10 +74,10 @@ def cell_of(verdict: str, audit: str = "sweep", **also: Any) -> dict[str, Any]:
         **also,
     }
     words = part_of(audit, "vocabulary").VERDICTS
-    if "grade" not in found and verdict in words:
-        archetype = (found.get("evidence") or {}).get("archetype")
-        found["grade"] = str(words[verdict].of(archetype).grade)
-    return found
+    if "grade" not in cell and verdict in words:
+        archetype = (cell.get("evidence") or {}).get("archetype")
+        cell["grade"] = str(words[verdict].of(archetype).grade)
+    return cell
 
 
 def verdict_of_cells(cells: Sequence[Any], audit: str = "sweep", **also: Any) -> dict[str, Any]:
@@ -99,8 +99,8 @@ def verdict_named(*names: str, audit: str = "sweep", **also: Any) -> dict[str, A
 def joint_of(parts: Mapping[str, Any], joint: Sequence[Any] = (), **also: Any) -> dict[str, Any]:
     head = {"schema": "joint verdict", "schema_version": "1"}
     entries = [
-        {"model": "m", "benchmark": "b", "instruments": [], "together": [], "forms": None, **one}
-        for one in joint
+        {"model": "m", "benchmark": "b", "instruments": [], "together": [], "forms": None, **fields}
+        for fields in joint
     ]
     return {**head, "joint": entries, "audits": dict(parts), **also}
 

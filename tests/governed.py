@@ -110,7 +110,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def asked(run: Path, listed: bool) -> None:
+def add_questions(run: Path, listed: bool) -> None:
     """Questions beside the shards, which the manifest lists or not."""
     with pa.ipc.new_file(str(run / QUESTIONS), pa.schema([("id", pa.string())])) as file:
         file.write_table(pa.table({"id": ["q1"]}))
@@ -127,8 +127,8 @@ def flip(path: Path, at: int | None = None) -> None:
 
 def shard_of(run: Path) -> Path:
     """The one shard of a run."""
-    (found,) = (run / "shards").glob("*.arrow")
-    return found
+    (shard,) = (run / "shards").glob("*.arrow")
+    return shard
 
 
 def decided(

@@ -34,10 +34,10 @@ class S3Server:
 
     def ask(self, method: str, path: str, data: bytes = b"") -> None:
         headers = {"Content-Type": "application/octet-stream"}
-        asked = urllib.request.Request(
+        request = urllib.request.Request(
             f"http://{self.endpoint}/{path}", data=data, headers=headers, method=method
         )
-        urllib.request.urlopen(asked, timeout=60).close()
+        urllib.request.urlopen(request, timeout=60).close()
 
     @property
     def files(self) -> fs.S3FileSystem:
@@ -51,10 +51,10 @@ class S3Server:
 
     def names(self, path: str) -> list[str]:
         """Objects below bucket/path, without it."""
-        found = self.files.get_file_info(
+        files = self.files.get_file_info(
             fs.FileSelector(path, recursive=True, allow_not_found=True)
         )
-        return sorted(one.path[len(path) + 1 :] for one in found if one.type == fs.FileType.File)
+        return sorted(file.path[len(path) + 1 :] for file in files if file.type == fs.FileType.File)
 
     def read(self, path: str) -> bytes:
         return self.files.open_input_file(path).read()
@@ -81,19 +81,19 @@ def s3_server() -> Iterator[S3Server]:
     words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     env = {**os.environ, **CREDENTIALS}
     process = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    found = S3Server(f"127.0.0.1:{port}", process)
+    server = S3Server(f"127.0.0.1:{port}", process)
     try:
         deadline = time.monotonic() + 600
         while True:
             try:
-                found.ask("PUT", "bucket")
+                server.ask("PUT", "bucket")
                 break
             except OSError:
                 assert process.poll() is None and time.monotonic() < deadline, (
                     "moto's server did not start"
                 )
                 time.sleep(0.1)
-        yield found
+        yield server
     finally:
         process.kill()
         process.wait()

@@ -21,10 +21,10 @@ def free_port() -> int:
 class Quiet(BaseHTTPRequestHandler):
     """A handler that logs nothing."""
 
-    def asked(self) -> bytes:
+    def request_body(self) -> bytes:
         return self.rfile.read(int(self.headers["Content-Length"]))
 
-    def told(
+    def reply_json(
         self, body: object, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
         self.reply(

@@ -107,10 +107,10 @@ class Services:
             .sign(self.ca_key, SHA256())
         )
 
-    def certify(self, asked: bytes, email: str) -> list[str]:
+    def certify(self, request: bytes, email: str) -> list[str]:
         """The chain for a request, as PEM: ten minutes, with the certificate log's promise in
         it."""
-        public = x509.load_pem_x509_csr(asked).public_key()
+        public = x509.load_pem_x509_csr(request).public_key()
         now = datetime.now(UTC).replace(microsecond=0)
         usage = x509.KeyUsage(
             digital_signature=True, key_cert_sign=False, crl_sign=False, **self.uses
@@ -149,20 +149,22 @@ class Services:
         leaf = builder.add_extension(x509.UnrecognizedExtension(_SCT_OID, der), False).sign(
             self.ca_key, SHA256()
         )
-        return [one.public_bytes(Encoding.PEM).decode() for one in (leaf, self.ca)]
+        return [certificate.public_bytes(Encoding.PEM).decode() for certificate in (leaf, self.ca)]
 
     def log(self, proposed: dict[str, Any]) -> dict[str, Any]:
         """An entry as Rekor answers: alone in a tree of one, with its promise and a signed
         checkpoint."""
         body = json.dumps(proposed, sort_keys=True, separators=(",", ":")).encode()
         root, now = hashlib.sha256(b"\0" + body).digest(), int(time.time())
-        told = {
+        record = {
             "body": b64(body),
             "integratedTime": now,
             "logID": self.rekor.id.hex(),
             "logIndex": 0,
         }
-        promise = self.rekor.sign(json.dumps(told, sort_keys=True, separators=(",", ":")).encode())
+        promise = self.rekor.sign(
+            json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
+        )
         note = f"test rekor\n1\n{b64(root)}\n"
         checkpoint = (
             f"{note}\n\u2014 test {b64(self.rekor.id[:4] + self.rekor.sign(note.encode()))}\n"
@@ -176,7 +178,7 @@ class Services:
         }
         return {
             root.hex(): {
-                **told,
+                **record,
                 "verification": {"inclusionProof": proof, "signedEntryTimestamp": b64(promise)},
             }
         }
@@ -218,17 +220,17 @@ def serving() -> Iterator[tuple[Services, str]]:
 
     class Answer(Quiet):
         def do_POST(self) -> None:
-            asked = json.loads(self.asked())
+            request = json.loads(self.request_body())
             if self.path.endswith("/signingCert"):
                 claims = self.headers["Authorization"].split()[1].split(".")[1]
                 email = json.loads(base64.urlsafe_b64decode(claims + "=="))["email"]
                 chain = services.certify(
-                    base64.b64decode(asked["certificateSigningRequest"]), email
+                    base64.b64decode(request["certificateSigningRequest"]), email
                 )
                 answer = {"signedCertificateEmbeddedSct": {"chain": {"certificates": chain}}}
             else:
-                answer = services.log(asked)
-            self.told(answer, 201)
+                answer = services.log(request)
+            self.reply_json(answer, 201)
 
     with http_here(Answer) as address:
         yield services, address

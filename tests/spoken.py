@@ -14,9 +14,9 @@ def spoken(texts: Texts, code: str, numbers: Mapping[str, object]) -> str:
         parameters = inspect.signature(text).parameters.values()
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             numbers = {p.name: numbers[p.name] for p in parameters}
-    said = sentence(Reason(code, dict(numbers)), texts)
-    assert "{" not in said and "nan" not in said, said
+    message = sentence(Reason(code, dict(numbers)), texts)
+    assert "{" not in message and "nan" not in message, message
     assert all(
-        len(part.split()) <= 30 for part in re.split(r"[.:;]\s", re.sub(r"\(.*?\)", "", said))
-    ), said
-    return said
+        len(part.split()) <= 30 for part in re.split(r"[.:;]\s", re.sub(r"\(.*?\)", "", message))
+    ), message
+    return message

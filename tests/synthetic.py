@@ -166,10 +166,10 @@ class _Writer:
         nested: dict[str, list[str]] = {}
         rows = []
         for setting, correct in settings:
-            own = nested.setdefault(setting.arm, []) if self.draws == Draws.NESTED else []
-            while len(own) < setting.level:
-                own.append(self._message(setting.arm, stem, options, gold, clean))
-            messages = tuple(own[: setting.level])
+            drawn = nested.setdefault(setting.arm, []) if self.draws == Draws.NESTED else []
+            while len(drawn) < setting.level:
+                drawn.append(self._message(setting.arm, stem, options, gold, clean))
+            messages = tuple(drawn[: setting.level])
             if setting.arm == Arm.NOISY_REWRITE and self.rng.random() < self.faults.noop:
                 messages = (clean,) * setting.level
             rows.append(self._row(i, setting, stem, options, gold, clean, messages, correct))

@@ -59,7 +59,7 @@ MUTATIONS: dict[str, Callable[[Path, Path], object]] = {
         (run / "report/verdict.json").open("a").write(" ") and None
     ),
     "manifest: the status": lambda run, keys: rewrite(
-        run / "manifest.json", lambda told: told.update(status="running")
+        run / "manifest.json", lambda document: document.update(status="running")
     ),
     "suite: one appears": lambda run, keys: (run / "suite.json").write_text("{}") and None,
     "library: one appears": lambda run, keys: (run / "variants.arrow").write_bytes(b"x") and None,

@@ -44,14 +44,14 @@ def spellings(key: str) -> dict[str, str]:
         "hex": raw.hex(),
         "hex in capitals": raw.hex().upper(),
         "hex with colons": raw.hex(":"),
-        "hex as escapes": "".join(f"\\x{one:02x}" for one in raw),
-        "percent": "".join(f"%{one:02X}" for one in raw),
+        "hex as escapes": "".join(f"\\x{byte:02x}" for byte in raw),
+        "percent": "".join(f"%{byte:02X}" for byte in raw),
         "quoted": quote(key, safe=""),
-        "entities": "".join(f"&#{one};" for one in raw),
-        "json's escapes": "".join(f"\\u{one:04x}" for one in raw),
+        "entities": "".join(f"&#{byte};" for byte in raw),
+        "json's escapes": "".join(f"\\u{byte:04x}" for byte in raw),
         "numbers": str(list(raw)),
-        "octal": "".join(f"\\{one:03o}" for one in raw),
-        "bits": " ".join(f"{one:08b}" for one in raw),
+        "octal": "".join(f"\\{byte:03o}" for byte in raw),
+        "bits": " ".join(f"{byte:08b}" for byte in raw),
         "swapped case": key.swapcase(),
         "reversed": key[::-1],
         "spaced and reversed": " ".join(key[::-1]),
@@ -89,7 +89,7 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def said(text: str, **changes: Any) -> str:
+def reply_body(text: str, **changes: Any) -> str:
     return json.dumps(completion(text, **changes))
 
 
@@ -99,7 +99,7 @@ RAW: dict[str, Sent] = {
     "no head's end": endless(b"X-A: b\r\n", b"HTTP/1.1 200 OK\r\n"),
     "a head of one line without end": endless(b"a" * 4096, b"HTTP/1.1 200 "),
     "a header without end": endless(b"a" * 4096, b"HTTP/1.1 200 OK\r\nX: "),
-    "three thousand headers": page(said("ok"), headers=FLOOD),
+    "three thousand headers": page(reply_body("ok"), headers=FLOOD),
     "early hints without end": endless(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", b""),
     "continue without end": endless(b"HTTP/1.1 100 Continue\r\n\r\n", b""),
     "chunks without end": endless(chunk(b" " * 65536)),
@@ -122,23 +122,23 @@ RAW: dict[str, Sent] = {
     "HTTP/2's preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "another protocol": b"SSH-2.0-OpenSSH_9.6\r\n",
     "switching protocols": b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-    "a status of 999": page(said("ok"), "999 X"),
+    "a status of 999": page(reply_body("ok"), "999 X"),
     "no content": b"HTTP/1.1 204 No Content\r\n\r\n",
     "events": page(b"data: {}\n\ndata: [DONE]\n\n", headers=b"Content-Type: text/event-stream\r\n"),
     "a page": page("<html><h1>Sign in</h1></html>", headers=b"Content-Type: text/html\r\n"),
     "a page that says json": page("<html>{}</html>"),
     "gzip that is none": page(b"\x1f\x8b\x08\x00\x00", headers=b"Content-Encoding: gzip\r\n"),
     "gzip in capitals": page(b"\x1f\x8b\x08\x00\x00", headers=b"CONTENT-ENCODING: GZip\r\n"),
-    "UTF-16": page(said("ok").encode("utf-16")),
-    "UTF-32": page(said("ok").encode("utf-32")),
-    "Latin-1": page(said("x").replace("x", "\xe9").encode("latin-1")),
-    "a byte order mark": page(b"\xef\xbb\xbf" + said("ok").encode()),
+    "UTF-16": page(reply_body("ok").encode("utf-16")),
+    "UTF-32": page(reply_body("ok").encode("utf-32")),
+    "Latin-1": page(reply_body("x").replace("x", "\xe9").encode("latin-1")),
+    "a byte order mark": page(b"\xef\xbb\xbf" + reply_body("ok").encode()),
     "bytes that are no text": page(b"\xff" * 1_000_000),
     "zeros": page(b"\0" * 1_000_000),
     "100,000 brackets": page("[" * 100_000),
     "100,000 lists": page("[" * 100_000 + "]" * 100_000),
     "100,000 objects": page('{"choices":' * 100_000 + "1" + "}" * 100_000),
-    "nested content": page(said("x").replace('"x"', "[" * 50_000 + "]" * 50_000)),
+    "nested content": page(reply_body("x").replace('"x"', "[" * 50_000 + "]" * 50_000)),
     "five million lists": page("[" + "[]," * 5_000_000 + "[]]"),
     "five million objects": page('{"choices": [' + "{}," * 5_000_000 + "{}]}"),
     "a number of a million digits": page('{"choices": ' + "9" * 1_000_000 + "}"),
@@ -211,7 +211,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-def asked(
+def exchange(
     sent: Sent, times: int = 1, letters: tuple[str, ...] = ()
 ) -> tuple[list[Generation], str, Raw]:
     """The replies, all that would be stored or shown (errors, statistics, logs), and the server."""
@@ -253,7 +253,7 @@ def asked(
 @pytest.mark.parametrize("name", RAW)
 def test_no_reply_holds_a_run_up_or_fills_memory(name: str) -> None:
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
-    replies, shown, _ = asked(RAW[name])
+    replies, shown, _ = exchange(RAW[name])
     assert not [reply for reply in replies if reply.error is None]
     assert "Error" in shown and "Traceback (most recent call last):\n  File" in shown
     # Of the 16 MiB that are read at most; and what never ends is given up after a second.
@@ -273,16 +273,20 @@ ECHOED: dict[str, bytes] = {
     "a redirect": page(
         "", "307 X", f"Location: https://evil.example.org/?{quote(SPELT)}\r\n".encode()
     ),
-    "a cookie": page(said("ok"), headers=JSON_TYPE + f"Set-Cookie: k={quote(SPELT)}\r\n".encode()),
+    "a cookie": page(
+        reply_body("ok"), headers=JSON_TYPE + f"Set-Cookie: k={quote(SPELT)}\r\n".encode()
+    ),
     "a refusal": page(json.dumps({"error": {"message": SPELT, "code": SPELT}}), "400 Bad Request"),
     "a fault": page(f"<html>{SPELT}</html>", "500 X"),
     "an error inside": page(json.dumps({"error": {"message": SPELT, "type": SPELT}})),
     "a page": page(f"<html>{SPELT}</html>"),
     "a field's name": page(json.dumps({SPELT: SPELT})),
     "another model's name": page(json.dumps({**completion("ok"), "model": SPELT})),
-    "why it ended": page(said("ok", finish_reason=SPELT)),
-    "the answer": page(said(SPELT)),
-    "a refusal to answer": page(said("").replace('""', f'null, "refusal": {json.dumps(SPELT)}', 1)),
+    "why it ended": page(reply_body("ok", finish_reason=SPELT)),
+    "the answer": page(reply_body(SPELT)),
+    "a refusal to answer": page(
+        reply_body("").replace('""', f'null, "refusal": {json.dumps(SPELT)}', 1)
+    ),
     "the version": page(json.dumps({**completion("ok"), "system_fingerprint": SPELT})),
 }
 
@@ -340,7 +344,7 @@ def test_a_long_answer_is_searched_in_a_moment() -> None:
     began = time.process_time()
     assert redactor.generation(text) == text
     assert time.process_time() - began < 2
-    replies, shown, _ = asked(page(said(words * 60_000)))
+    replies, shown, _ = exchange(page(reply_body(words * 60_000)))
     assert not [reply for reply in replies if reply.error is None]
     assert f"{len(words) * 60_000:,} characters" in shown
 
@@ -351,7 +355,7 @@ def test_no_key_is_stored_or_shown_however_it_is_echoed(
 ) -> None:
     for name in ("openai", "httpx", "httpx2", "httpcore", "httpcore2", "audit"):
         caplog.set_level(logging.DEBUG, logger=name)
-    _, shown, raw = asked(ECHOED[where], times=2)
+    _, shown, raw = exchange(ECHOED[where], times=2)
     assert any(KEY.encode() in head for head in raw.heads)  # it was sent
     for text in (shown, caplog.text):
         folded = text.casefold()
@@ -363,14 +367,14 @@ def test_no_word_of_a_broken_reply_is_stored() -> None:
     """It may be a key in a spelling that nobody thought of."""
     for where in ("the status line", "a header that is none", "a chunk's size"):
         for word in (b"HTTP/9 tartan\r\n\r\n", ECHOED[where].replace(SPELT.encode(), b"tart\0an")):
-            assert "tart" not in asked(word)[1]
+            assert "tart" not in exchange(word)[1]
 
 
 def test_an_ordinary_text_keeps_its_words() -> None:
     """A key that is a word is removed as it is alone; numbers and letters of a key are no key."""
     redactor = Redactor([KEY, "not-needed", "my-local-api-key"])
-    kept = "It is not needed: my local API key, sk attack 0123456789, 115 107 45, 736b2d41."
-    assert redactor.generation(kept) == kept
+    text = "It is not needed: my local API key, sk attack 0123456789, 115 107 45, 736b2d41."
+    assert redactor.generation(text) == text
     assert redactor.generation("It is NOT-needed.") == "It is <removed>."
 
 
@@ -393,13 +397,13 @@ def test_a_server_that_states_an_absurd_limit_is_asked_again_in_a_minute() -> No
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "5.0", '"-0.1"', "null", "[]"])
 def test_no_other_letter_is_the_answer_where_the_likeliest_has_no_number(value: str) -> None:
     body = json.dumps(letters_completion({"B": -0.1, "A": -3.5})).replace("-0.1", value)
-    replies, _, _ = asked(page(body), letters=("A", "B"))
+    replies, _, _ = exchange(page(body), letters=("A", "B"))
     assert not [reply for reply in replies if reply.error is None]
 
 
 def test_cookies_are_not_kept() -> None:
     """Hundreds with each reply, all of which would be sent back for ever."""
     cookies = b"".join(b"Set-Cookie: c%d=%s\r\n" % (k, b"x" * 300) for k in range(200))
-    replies, _, raw = asked(page(said("ok"), headers=JSON_TYPE + cookies), times=3)
+    replies, _, raw = exchange(page(reply_body("ok"), headers=JSON_TYPE + cookies), times=3)
     assert [reply.text for reply in replies] == ["ok"] * 3
     assert not [head for head in raw.heads if b"cookie" in head.lower()]

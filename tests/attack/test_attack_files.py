@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from audit_here import undrawn
 from commands_here import evidence, gate, report
-from governed import Capsys, asked, decided, first, flip, rewrite
+from governed import Capsys, add_questions, decided, first, flip, rewrite
 
 from audit.core.errors import ConfigError, ShardError, SignatureError
 from audit.core.guarded_files import MAX_DEPTH, parse_json, read_bytes
@@ -82,11 +82,11 @@ def limited(*words: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize("at", ["manifest.json", "report/verdict.json"])
 def test_a_neighbour_stops_nobodys_gate(at: str, name: str, built: Path, tmp_path: Path) -> None:
     """The run is answered with 4 beside whatever lies there; a list of runs has a line for each."""
-    run, other = (Path(shutil.copytree(built, tmp_path / one)) for one in ("run", "other"))
+    run, other = (Path(shutil.copytree(built, tmp_path / folder)) for folder in ("run", "other"))
     (other / at).unlink()
     PUT[name](other / at)
     assert gate([str(run)]) == 5
-    assert {one.path.name for one in find_runs(tmp_path) if not one.problem} >= {"run"}
+    assert {listed.path.name for listed in find_runs(tmp_path) if not listed.problem} >= {"run"}
 
 
 @pytest.mark.parametrize("name", PUT)
@@ -120,7 +120,7 @@ LARGE = "6 GiB of nothing"  # hashed whole, for twenty CPU seconds
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=pytest.mark.long) if one == LARGE else one for one in PUT]
+    "name", [pytest.param(case, marks=pytest.mark.long) if case == LARGE else case for case in PUT]
 )
 def test_a_suite_that_cannot_be_read_lets_no_decision_count(
     name: str, overridden: Path, keys: Path, tmp_path: Path
@@ -150,9 +150,9 @@ SUFFIXES = ("eval", "csv", "jsonl", "parquet", "json")
 def test_no_log_is_waited_for(name: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"log.{suffix}"
     PUT[name](path)
-    with pytest.raises(Exception) as found:
+    with pytest.raises(Exception) as raised:
         list(read_log(path, Wanted(model="m", columns={})).outcomes)
-    assert type(found.value).__module__ == "audit.core.errors"
+    assert type(raised.value).__module__ == "audit.core.errors"
 
 
 def test_six_gigabytes_take_no_memory(run_dir: Path) -> None:
@@ -215,7 +215,7 @@ TABLES: dict[str, Put] = {
 def test_questions_are_those_that_the_manifest_lists(
     name: str, run_dir: Path, tmp_path: Path
 ) -> None:
-    asked(run_dir, listed=True)
+    add_questions(run_dir, listed=True)
     assert gate([str(run_dir), "--trust-report"]) == 5
     TABLES[name](run_dir)
     assert gate([str(run_dir), "--trust-report"]) == 1
@@ -226,7 +226,7 @@ def test_questions_are_those_that_the_manifest_lists(
 def test_questions_of_an_earlier_version_are_read_and_said_to_be_unhashed(
     run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
-    asked(run_dir, listed=False)
+    add_questions(run_dir, listed=False)
     assert unhashed_tables(run_dir, Manifest.load(run_dir)) == [QUESTIONS]
     assert gate([str(run_dir), "--trust-report"]) == 5
     assert QUESTIONS in capsys.readouterr().out

@@ -14,7 +14,7 @@ from test_attack_runs import EDITS, JUDGED
 # is read from the copy, as any folder's: the report, and what the manifest says of the run.
 FETCHED = ("no shards", "a shard more", "not JSON", "a list", "as deep as a well", "gone")
 TRIED = [name for name in EDITS if not name.startswith(("verdict: ", "manifest: "))]
-TRIED += [*(f"manifest: {what}" for what in FETCHED), "verdict: one word", "verdict: gone"]
+TRIED += [*(f"manifest: {file}" for file in FETCHED), "verdict: one word", "verdict: gone"]
 # Each takes two CPU seconds: of every way to edit a run one, and the others are long.
 SHORT = {
     "nothing",
@@ -35,7 +35,8 @@ def s3() -> Iterator[S3Server]:
 
 
 @pytest.mark.parametrize(
-    "name", [one if one in SHORT else pytest.param(one, marks=pytest.mark.long) for one in TRIED]
+    "name",
+    [case if case in SHORT else pytest.param(case, marks=pytest.mark.long) for case in TRIED],
 )
 def test_an_edited_run_on_object_storage_does_not_pass(
     name: str, s3: S3Server, run_dir: Path, keys: Path, capsys: Capsys
@@ -48,5 +49,5 @@ def test_an_edited_run_on_object_storage_does_not_pass(
     assert gate([s3.url(run), "--keys", str(keys / "trusted")]) == (
         5 if name in BESIDE | JUDGED else 1
     )
-    told = capsys.readouterr()
-    assert not any(secret in told.out + told.err for secret in CREDENTIALS.values())
+    output = capsys.readouterr()
+    assert not any(secret in output.out + output.err for secret in CREDENTIALS.values())

@@ -70,7 +70,7 @@ def keeper(
 
     class Handler(Quiet):
         def do_POST(self) -> None:
-            received.append(self.asked())
+            received.append(self.request_body())
             self.reply(status, headers=headers)
 
         do_GET = do_HEAD = lambda self: (received.append(b"GET"), self.send_error(404))
@@ -109,8 +109,10 @@ def test_a_certificate_that_nobody_vouches_for_gets_no_key_and_no_question(
     received: list[bytes] = []
     with http_here(keeper(received), certificate) as address:
         endpoint = EndpointConfig(f"{address}/v1", "m", api_key_env="K")
-        (found,) = probe([ModelConfig(name="e", engine="openai", endpoints=[endpoint])], [False])
-    assert found is not None and "sk-secret" not in str(found) and "SSL_CERT_FILE=" in str(found)
+        (problem,) = probe([ModelConfig(name="e", engine="openai", endpoints=[endpoint])], [False])
+    assert (
+        problem is not None and "sk-secret" not in str(problem) and "SSL_CERT_FILE=" in str(problem)
+    )
     assert received == []
 
 
@@ -244,14 +246,14 @@ def damaged(texts: int) -> pa.Array:
     return pa.StringArray.from_buffers(texts, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"abc"))
 
 
-@pytest.mark.parametrize("what", ["library", "exam"])
+@pytest.mark.parametrize("kind", ["library", "exam"])
 def test_a_file_whose_texts_lie_nowhere_is_refused_and_ends_no_process(
-    what: str, tmp_path: Path
+    kind: str, tmp_path: Path
 ) -> None:
     """Read in a process of its own: it was killed by a signal."""
     path = tmp_path / "damaged.arrow"
     table = pa.table({"context": damaged(200)})
-    if what == "library":
+    if kind == "library":
         table = pa.ipc.open_file(str(shipped_folder() / "elementary" / FILE)).read_all()
         table = table.set_column(
             table.schema.names.index("context"), "context", damaged(table.num_rows)
@@ -261,7 +263,7 @@ def test_a_file_whose_texts_lie_nowhere_is_refused_and_ends_no_process(
     code = {
         "library": "from audit.variants.arrow import read_library as read",
         "exam": "from audit.benchmarks.files import read_rows; read = lambda path: list(read_rows(path))",
-    }[what]
+    }[kind]
     ended = subprocess.run(
         [
             sys.executable,

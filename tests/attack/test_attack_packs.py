@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from audit_here import undrawn
 from commands_here import evidence, report
-from governed import Capsys, Patch, asked, decided
+from governed import Capsys, Patch, add_questions, decided
 
 from audit.commands.again import suite_section
 from audit.core.errors import SignatureError
@@ -49,18 +49,18 @@ CONTENTS = (
 def packs(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files]:
     """The files of two signed packs with shards, suite and a decision: of one run, and of it judged
     in other words."""
-    folder, found = tmp_path_factory.mktemp("packs"), []
+    folder, contents = tmp_path_factory.mktemp("packs"), []
     for name in ("a", "b"):
         run = Path(shutil.copytree(built, folder / name))
         (run / "suite.json").write_text(json.dumps({"audit_suite_id": name}))
-        asked(run, listed=True)
+        add_questions(run, listed=True)
         assert decided(run, keys, "alice", "--reason", name) == 0
         write_pack(
             run, folder / f"{name}.zip", with_shards=True, signer=load_signer(keys / "alice.key")
         )
         with zipfile.ZipFile(folder / f"{name}.zip") as archive:
-            found.append({one: archive.read(one) for one in archive.namelist()})
-    return found[0], found[1]
+            contents.append({member: archive.read(member) for member in archive.namelist()})
+    return contents[0], contents[1]
 
 
 def full_name(files: Files, name: str) -> str:
@@ -112,7 +112,7 @@ def lines(change: Callable[[list[str]], list[str]]) -> Callable[[Files, Files], 
     return spoil
 
 
-def taken(*names: str) -> Callable[[Files, Files], None]:
+def swapped(*names: str) -> Callable[[Files, Files], None]:
     return lambda files, other: files.update({name: other[name] for name in names})
 
 
@@ -145,7 +145,7 @@ MUTATIONS: dict[str, Callable[[Files, Files], None]] = {
     "the statement: signed twice": envelope(
         lambda e: e["signatures"].append(dict(e["signatures"][0]))
     ),
-    "the statement of another run": taken(STATEMENT),
+    "the statement of another run": swapped(STATEMENT),
     "a decision in the statement's place": lambda files, other: files.update(
         {STATEMENT: files["run/decisions/0001.dsse.json"]}
     ),
@@ -175,9 +175,9 @@ def test_no_mutation_of_a_pack_verifies(
 
 def copy_says(name: str, change: Callable[[Any], Any]) -> Callable[[Files, Files], None]:
     def spoil(files: Files, other: Files) -> None:
-        told = json.loads(files[name])
-        change(told)
-        files[name] = json.dumps(told).encode()
+        document = json.loads(files[name])
+        change(document)
+        files[name] = json.dumps(document).encode()
 
     return spoil
 
@@ -186,36 +186,40 @@ def copy_says(name: str, change: Callable[[Any], Any]) -> Callable[[Files, Files
 # signature.
 SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
     "a shard": changed("run/shards/shard"),
-    "the configuration for readers": copy_says("config.json", lambda told: told.update({"n": 3})),
+    "the configuration for readers": copy_says(
+        "config.json", lambda document: document.update({"n": 3})
+    ),
     "the environment for readers": copy_says(
-        "environment.json", lambda told: told.update({"python": "2.7"})
+        "environment.json", lambda document: document.update({"python": "2.7"})
     ),
     "the hashes for readers": copy_says(
-        "shards.json", lambda told: told[0].update({"sha256": "0" * 64})
+        "shards.json", lambda document: document[0].update({"sha256": "0" * 64})
     ),
     "a decision that nobody signed": copy_says(
         "run/decisions/0001.dsse.json",
-        lambda told: told["signatures"][0].update({"sig": "00" * 64}),
+        lambda document: document["signatures"][0].update({"sig": "00" * 64}),
     ),
     "a decision that is no decision": copy_says(
-        "run/decisions/0001.dsse.json", lambda told: told.clear()
+        "run/decisions/0001.dsse.json", lambda document: document.clear()
     ),
-    "the decision of another run": taken("run/decisions/0001.dsse.json"),
+    "the decision of another run": swapped("run/decisions/0001.dsse.json"),
     "a page that was forged": lambda files, other: files.update(
         {"run/report/report.html": b"<h1>All is well</h1>"}
     ),
     "a run that failed": copy_says(
-        "run/manifest.json", lambda told: told.update({"status": "failed"})
+        "run/manifest.json", lambda document: document.update({"status": "failed"})
     ),
-    "another suite": copy_says("run/suite.json", lambda told: told.update({"x": 1})),
+    "another suite": copy_says("run/suite.json", lambda document: document.update({"x": 1})),
     "another verdict": copy_says(
-        "run/report/verdict.json", lambda told: told["cells"][0].update({"verdict": "x"})
+        "run/report/verdict.json", lambda document: document["cells"][0].update({"verdict": "x"})
     ),
     "the prompts for readers": copy_says(
-        "prompts.json", lambda told: told["sha256"].update({"m": "1" * 64})
+        "prompts.json", lambda document: document["sha256"].update({"m": "1" * 64})
     ),
-    "the error rates": copy_says("calibration.json", lambda told: told["designs"].clear()),
-    "the sensitivity": copy_says("sensitivity.json", lambda told: told.update({"alpha": 0.5})),
+    "the error rates": copy_says("calibration.json", lambda document: document["designs"].clear()),
+    "the sensitivity": copy_says(
+        "sensitivity.json", lambda document: document.update({"alpha": 0.5})
+    ),
     "the program's chronology": lambda files, other: files.update(
         {"program_chronology.jsonl": b"{}\n"}
     ),
@@ -224,7 +228,7 @@ SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
         {"run/chronology.jsonl": b"{}\n"}
     ),
     "a run that was stopped": copy_says(
-        "run/manifest.json", lambda told: told.update({"status": "stopped"})
+        "run/manifest.json", lambda document: document.update({"status": "stopped"})
     ),
     "a decision whose first is gone": lambda files, other: files.update(
         {"run/decisions/0002.dsse.json": files.pop("run/decisions/0001.dsse.json")}
@@ -249,9 +253,9 @@ def signed_again(
     not there."""
     summed(lambda files, other: None)(files, files)
     hashes = {
-        one: hashlib.sha256(files[one]).hexdigest() for one in (SUMS, VERDICT) if one in files
+        name: hashlib.sha256(files[name]).hexdigest() for name in (SUMS, VERDICT) if name in files
     }
-    subjects = {one: (gone or {}).get(one) or hashes[one] for one in (SUMS, VERDICT)}
+    subjects = {name: (gone or {}).get(name) or hashes[name] for name in (SUMS, VERDICT)}
     predicate = json.loads(base64.b64decode(json.loads(before[STATEMENT])["payload"]))["predicate"]
     files[STATEMENT] = seal(
         statement(PREDICATE, subjects, predicate), load_signer(keys / "alice.key")
@@ -280,7 +284,7 @@ def whole(built: Path, other: Path, keys: Path, tmp_path_factory: pytest.TempPat
     out is not found by what a person signed."""
     folder = tmp_path_factory.mktemp("whole")
     run = Path(shutil.copytree(built, folder / "run"))
-    asked(run, listed=True)
+    add_questions(run, listed=True)
     (run / "suite.json").write_text(json.dumps({"audit_suite_id": "a"}))
     (run / "token_distances.json").write_text("{}\n")
     shutil.copy(project_file(), run / "chronology.jsonl")
@@ -385,7 +389,7 @@ def test_a_pack_says_of_what_it_is(
     (model,) = manifest["models"]
     expected = [*words, "--expect-fingerprint", manifest["fingerprint"], "--expect-model", model]
     assert evidence(expected) == 0
-    said = capsys.readouterr().out
-    assert "signed by alice" in said and "1 decisions" in said and "the same bytes" in said
+    out = capsys.readouterr().out
+    assert "signed by alice" in out and "1 decisions" in out and "the same bytes" in out
     assert evidence([*words, "--expect-fingerprint", "0" * 64]) == 1
     assert evidence([*words, "--expect-model", f"{model}@elsewhere"]) == 1

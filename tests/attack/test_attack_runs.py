@@ -153,10 +153,10 @@ BELIEVED = JUDGED | {
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edited_run_does_not_pass(name: str, run_dir: Path, keys: Path, capsys: Capsys) -> None:
     EDITS[name](run_dir)
-    asked = [str(run_dir), "--keys", str(keys / "trusted")]
-    assert gate(asked) == (5 if name in JUDGED else 1)
+    arguments = [str(run_dir), "--keys", str(keys / "trusted")]
+    assert gate(arguments) == (5 if name in JUDGED else 1)
     assert "Spotless!" not in capsys.readouterr().out
-    assert (gate([*asked, "--trust-report"]) != 1) == (name in BELIEVED)
+    assert (gate([*arguments, "--trust-report"]) != 1) == (name in BELIEVED)
 
 
 # What a field of a manifest may become, and what a full manifest has.
@@ -218,5 +218,5 @@ def test_a_pass_by_thresholds_of_its_own_says_so(form: str, run_dir: Path, capsy
     assert "effect_of_interest" not in capsys.readouterr().out
     verdict(lambda plain: plain["thresholds"].update(effect_of_interest=0.99))(run_dir)
     gate([str(run_dir), "--trust-report", "--format", form])
-    said = capsys.readouterr().out.replace("&#95;", "_")
-    assert "effect_of_interest 0.99 (0.05)" in said
+    out = capsys.readouterr().out.replace("&#95;", "_")
+    assert "effect_of_interest 0.99 (0.05)" in out

@@ -111,9 +111,9 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_hostile_code_is_wrong_and_says_why(name: str) -> None:
     program, why = WRONG[name]
-    found = run_tests(program, TESTS, "f")
-    assert found.passed is False, found
-    assert why is None or found.why == why
+    outcome = run_tests(program, TESTS, "f")
+    assert outcome.passed is False, outcome
+    assert why is None or outcome.why == why
 
 
 KEY = "sk-a-key-of-the-machine"
@@ -213,9 +213,9 @@ def test_a_sandbox_that_is_killed_is_no_answer(role: str, depth: int) -> None:
     assert run_tests(
         DOUBLES, TESTS, "f"
     ).passed  # the first tries whether sandboxes work here at all
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     work = threading.Thread(
-        target=lambda: found.append(run_tests("import time\ntime.sleep(8)", TESTS, "f"))
+        target=lambda: outcomes.append(run_tests("import time\ntime.sleep(8)", TESTS, "f"))
     )
     work.start()
     victim = None
@@ -227,12 +227,12 @@ def test_a_sandbox_that_is_killed_is_no_answer(role: str, depth: int) -> None:
     assert victim
     os.kill(inner if depth and inner else victim, signal.SIGKILL)
     work.join()
-    assert found[0].passed is None, found
+    assert outcomes[0].passed is None, outcomes
 
 
 def test_a_sandbox_that_cannot_start_is_no_answer() -> None:
-    found = run_tests(DOUBLES, TESTS, "f", python="/usr/bin/no-such-python")
-    assert found.passed is None and "no-such-python" in found.why
+    outcome = run_tests(DOUBLES, TESTS, "f", python="/usr/bin/no-such-python")
+    assert outcome.passed is None and "no-such-python" in outcome.why
 
 
 def test_time_without_a_cpu_is_no_answer() -> None:
@@ -240,14 +240,14 @@ def test_time_without_a_cpu_is_no_answer() -> None:
 
 
 def children(pid: int) -> list[int]:
-    found = []
+    pids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(stat.parent.name))
+                pids.append(int(stat.parent.name))
         except OSError:
             pass
-    return found
+    return pids
 
 
 def words(pid: int) -> str:

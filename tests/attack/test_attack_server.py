@@ -201,8 +201,8 @@ def test_connections_that_ask_nothing_are_closed(monkeypatch: Patch) -> None:
             socket.create_connection(listening.getsockname(), timeout=300) for _ in range(300)
         ]
         silent[0].sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")  # half a request
-        assert [one.recv(1) for one in silent] == [b""] * 300
-        for one in silent:
-            one.close()
+        assert [connection.recv(1) for connection in silent] == [b""] * 300
+        for connection in silent:
+            connection.close()
         server.should_exit = True
         thread.join(300)

@@ -49,18 +49,18 @@ class Tags(HTMLParser):
 def hostile(k: int, row: Outcome) -> Outcome:
     """Each question has a string of its own in every text; the names of model and benchmark have
     all of them."""
-    one = STRINGS[k]
+    text = STRINGS[k]
     return replace(
         row,
         model=f"m{''.join(STRINGS)}",
         benchmark=f"b{''.join(STRINGS)}",
-        question_id=row.question_id + one,
-        group=row.group + one,
-        question=row.question + one,
-        options=tuple(o + one for o in row.options),
-        router_messages=tuple(m + one for m in row.router_messages),
-        prompt=row.prompt + one,
-        response=one + row.response,
+        question_id=row.question_id + text,
+        group=row.group + text,
+        question=row.question + text,
+        options=tuple(o + text for o in row.options),
+        router_messages=tuple(m + text for m in row.router_messages),
+        prompt=row.prompt + text,
+        response=text + row.response,
         model_revision=STRINGS[0],
     )
 

@@ -93,12 +93,12 @@ def test_a_suite_is_registered_under_a_name(word: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"),
+    ("text", "approvals"),
     [
         ("{}", 1),
         ('{"suite": {"governance": {"approvals_required": 2}}}', 2),
         ("governance: {approvals_required: 3}", 3),
     ],
 )
-def test_a_plain_suite_is_read(text: str, asked: int) -> None:
-    assert approvals_asked(text, "suite.json") == asked
+def test_a_plain_suite_is_read(text: str, approvals: int) -> None:
+    assert approvals_asked(text, "suite.json") == approvals

@@ -24,8 +24,8 @@ def main() -> int:
     results: dict[str, Any] = {}
     rows: list[tuple[str, str, str, bool]] = []
     if "orchestration" in parts:
-        found = results["orchestration"] = orchestration.measure()
-        rate, growth = found["generations_per_s"], found["driver_growth_mb"]
+        figures = results["orchestration"] = orchestration.measure()
+        rate, growth = figures["generations_per_s"], figures["driver_growth_mb"]
         rows.append(
             ("generations per second, scripted engine", f"{rate:,.0f}", ">= 8,000", rate >= 8000)
         )
@@ -44,11 +44,11 @@ def main() -> int:
             text=True,
             check=True,
         )
-        found = results["statistics"] = json.loads(done.stdout)
+        figures = results["statistics"] = json.loads(done.stdout)
         seconds, peak, speedup = (
-            found["total_wall_s"],
-            found["peak_rss_bytes"] / 1e9,
-            found["speedup_wall"],
+            figures["total_wall_s"],
+            figures["peak_rss_bytes"] / 1e9,
+            figures["speedup_wall"],
         )
         rows.append(
             ("all statistics, 12 x 9 x 10,000", f"{seconds:.1f} s", "<= 60 s", seconds <= 60)
@@ -56,10 +56,10 @@ def main() -> int:
         rows.append(("their peak memory", f"{peak:.2f} GB", "<= 2 GB", peak <= 2))
         rows.append(("times faster than SciPy per cell", f"{speedup:.0f}", ">= 20", speedup >= 20))
     if "engine" in parts:
-        kept = engine.efficiency(100, "1..3")
+        efficiency = engine.efficiency(100, "1..3")
         saved = engine.draws(10, "1..9")
-        results["engine"] = {"efficiency": kept, "draws": saved}
-        ratio, fewer = kept["efficiency"], saved["times_fewer_generated"]
+        results["engine"] = {"efficiency": efficiency, "draws": saved}
+        ratio, fewer = efficiency["efficiency"], saved["times_fewer_generated"]
         rows.append(("raw vLLM time / sweep time", f"{ratio:.2f}", ">= 0.90", ratio >= 0.90))
         rows.append(("generated tokens, independent / nested", f"{fewer:.1f}", ">= 3", fewer >= 3))
     print(json.dumps(results, indent=1))

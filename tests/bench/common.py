@@ -18,8 +18,8 @@ def run_driver(overrides: list[str], timeout_s: float = 3000) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.driver", *overrides]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     if done.returncode != 0:
-        said = f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}\n{said}")
+        output = f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}\n{output}")
     return json_line(done.stdout)
 
 

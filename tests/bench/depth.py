@@ -31,10 +31,10 @@ def measured(seqs: int, n: int, more: list[str]) -> dict[str, Any]:
     """Return the figures of one sweep as `make audit` asks it."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / "run"
-        asked = [f"n={n}", "r=1..3", "noisy_replicates=1", f"run_dir={run_dir}", *more]
+        words = [f"n={n}", "r=1..3", "noisy_replicates=1", f"run_dir={run_dir}", *more]
         moments: list[tuple[float, float]] = []
         threading.Thread(target=_watch_engine, args=(run_dir, moments), daemon=True).start()
-        used = run_driver([*asked, f"model.{EMBEDDED}.max_num_seqs={seqs}"])
+        used = run_driver([*words, f"model.{EMBEDDED}.max_num_seqs={seqs}"])
         ready, cpu_before = moments[0]
         stored = sorted(path.stat().st_mtime - ready for path in shard_paths(run_dir / SHARDS))
         first = min(bisect_left(moments, (ready + stored[0], 0.0)), len(moments) - 1)
@@ -74,7 +74,7 @@ def _watch_engine(run_dir: Path, moments: list[tuple[float, float]]) -> None:
     ]
     while engine:
         try:
-            moments.append((time.time(), sum(sum(one.cpu_times()[:2]) for one in engine)))
+            moments.append((time.time(), sum(sum(process.cpu_times()[:2]) for process in engine)))
         except psutil.NoSuchProcess:
             return
         time.sleep(0.1)

@@ -44,26 +44,26 @@ def world(
     return replace(same, logits=harder)
 
 
-def judged(one: made.World, centre: tuple, seed: list[int], leaked: int = 0) -> tuple:
+def judged(scenario: made.World, centre: tuple, seed: list[int], leaked: int = 0) -> tuple:
     """Return (verdict, whether the score without memory holds the truth, its width, whether it is
     an upper limit)."""
     rng = np.random.default_rng(seed)
-    truth, a, b, _ = made.simulate(rng, one, centre)
+    truth, a, b, _ = made.simulate(rng, scenario, centre)
     for k in range(1, 1 + leaked):
         a[k, rng.random(made.N) < 0.5] = 1
     names = [f"{maker} {k}" for k, maker in zip(range(len(a)), "abcdefghijklmnopq", strict=False)]
-    options = round(1 / one.guess) if one.guess else 0
+    options = round(1 / scenario.guess) if scenario.guess else 0
     sides = [Set(dict(zip(names, x, strict=True)), np.full(x.shape[1], options)) for x in (a, b)]
     (result,) = panel(*sides, {names[0]: names[1:]}, seed=seed[-1])
-    found = result.without.estimate
-    if found is None:
+    estimate = result.without.estimate
+    if estimate is None:
         return str(result.decision.verdict), np.nan, np.nan, np.nan
-    limits = found.without
+    limits = estimate.without
     return (
         str(result.decision.verdict),
         limits.low <= truth <= limits.high,
         limits.high - limits.low,
-        found.at_most,
+        estimate.at_most,
     )
 
 
@@ -90,9 +90,9 @@ def main() -> None:
         )
         if not all(word in name for word in options.only.split(";")):
             continue
-        one = world(drift, form, models, SHARES[share], guess, options.references)
-        centre = made.centre_of(one)
-        rows = [judged(one, centre, [45, place, k], leaked) for k in range(options.models)]
+        scenario = world(drift, form, models, SHARES[share], guess, options.references)
+        centre = made.centre_of(scenario)
+        rows = [judged(scenario, centre, [45, place, k], leaked) for k in range(options.models)]
         verdicts = [row[0] for row in rows]
         counts = [
             verdicts.count(v)
@@ -100,10 +100,10 @@ def main() -> None:
         ]
         numbers = np.array([row[1:] for row in rows], dtype=float)
         covers, known = numbers[:, 0], int(np.sum(~np.isnan(numbers[:, 0])))
-        held = rate(int(np.nansum(covers)), known) if known else "-"
+        coverage = rate(int(np.nansum(covers)), known) if known else "-"
         width, upper = (100 * np.nanmean(numbers[:, k]) if known else np.nan for k in (1, 2))
         shown = " | ".join(f"{count} of {len(rows)}" for count in counts)
-        print(f"| {name} | {shown} | {held} | {width:.1f} | {upper:.0f} % |", flush=True)
+        print(f"| {name} | {shown} | {coverage} | {width:.1f} | {upper:.0f} % |", flush=True)
 
 
 if __name__ == "__main__":

@@ -30,14 +30,14 @@ def efficiency(n: int, routers: str, model: str = EMBEDDED) -> dict[str, Any]:
     """The sweep, then raw vLLM with what it sent."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = f"{folder}/run"
-        asked = [
+        words = [
             f"model={model}",
             "benchmark=elementary",
             f"n={n}",
             f"r={routers}",
             f"run_dir={run_dir}",
         ]
-        sweep = run_driver([*asked, *SMALL])
+        sweep = run_driver([*words, *SMALL])
         command = [sys.executable, "-m", "bench.engine", "--raw", run_dir]
         done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
         if done.returncode != 0:
@@ -148,7 +148,7 @@ def sent(
 
     from audit.engines.vllm_engine import VllmEngine
 
-    found: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    calls: list[tuple[dict[str, Any], dict[str, Any]]] = []
     nothing: Any = defaultdict(lambda: SimpleNamespace(logprob=0.0))
 
     class Recorder:
@@ -167,16 +167,18 @@ def sent(
             request_id: str,
             priority: int = 0,
         ) -> Any:
-            found.append((prompt, sampling))
-            told: Any = defaultdict(lambda: nothing)
+            calls.append((prompt, sampling))
+            prompt_logprobs: Any = defaultdict(lambda: nothing)
             reply = SimpleNamespace(logprobs=[nothing], finish_reason="stop", text="", token_ids=[])
-            yield SimpleNamespace(outputs=[reply], prompt_logprobs=told, num_cached_tokens=0)
+            yield SimpleNamespace(
+                outputs=[reply], prompt_logprobs=prompt_logprobs, num_cached_tokens=0
+            )
 
     engine = VllmEngine(model, "", None, "bench", on_gpu())
     engine.serve(Recorder(), dict)
-    if failed := [one.error for one in asyncio.run(engine.run(requests)) if one.error]:
+    if failed := [reply.error for reply in asyncio.run(engine.run(requests)) if reply.error]:
         raise RuntimeError(failed[0])
-    return found
+    return calls
 
 
 def router_requests(run_dir: Path) -> list[GenerationRequest]:
@@ -196,7 +198,7 @@ def router_requests(run_dir: Path) -> list[GenerationRequest]:
 
     manifest = Manifest.load(run_dir)
     questions = {q.id: q for q in QuestionFile(run_dir)}
-    found = []
+    requests = []
     for row in iter_outcomes(run_dir):
         part = Part(row.arm, (row.routers,), row.replicate)
         protocol = load_protocol(manifest.config["protocols"][row.model], TEMPLATES)
@@ -207,8 +209,8 @@ def router_requests(run_dir: Path) -> list[GenerationRequest]:
         work = Work(
             design, protocol, row.model, Reading(row.reading), preparing, none, seed, SweepState()
         )
-        found += requests_of(work, questions[row.question_id], part)
-    return found
+        requests += requests_of(work, questions[row.question_id], part)
+    return requests
 
 
 if __name__ == "__main__":
@@ -221,11 +223,11 @@ if __name__ == "__main__":
     if options.raw is not None:
         print(json.dumps(raw(options.raw)))
     else:
-        kept = efficiency(options.n, "1..3", options.model)
+        figures = efficiency(options.n, "1..3", options.model)
         print(
             json.dumps(
-                kept
+                figures
                 if options.only_efficiency
-                else {"efficiency": kept, "draws": draws(10, "1..9")}
+                else {"efficiency": figures, "draws": draws(10, "1..9")}
             )
         )

@@ -181,12 +181,12 @@ class Fleet:
 
     def _die(self, i: int) -> None:
         replica = self.replicas[i]
-        held = [*replica.answering, *replica.waiting]
+        calls = [*replica.answering, *replica.waiting]
         replica.answering.clear()
         replica.waiting.clear()
         for balancer in self.balancers:
             balancer.lost(i)
-        for call in held:
+        for call in calls:
             self.again += 1
             self.shares.pop((call.chunk, call.stage, i), None)
             self._send(call)
@@ -228,9 +228,11 @@ def main() -> None:
         "--chunks-in-flight", type=int, default=max(ClusterConfig().chunks_in_flight, REPLICAS)
     )
     options = parser.parse_args()
-    found = Fleet(options.questions, options.seed, options.chunks_in_flight).run()
+    figures = Fleet(options.questions, options.seed, options.chunks_in_flight).run()
     print(
-        json.dumps({**found, "target": TARGET, "reached": found["utilisation"] >= TARGET}, indent=1)
+        json.dumps(
+            {**figures, "target": TARGET, "reached": figures["utilisation"] >= TARGET}, indent=1
+        )
     )
 
 

@@ -88,11 +88,14 @@ def _passed(out: str) -> tuple[str, bool]:
 
 
 def _efficiency(out: str) -> tuple[str, bool]:
-    one = json_line(out)
-    took = f"{one['raw_generate_s']:.1f} s raw, {one['sweep_generate_s']:.1f} s in the sweep"
-    return f"{one['efficiency']:.2f} ({took}; {one['raw_requests']:,.0f} requests)", one[
-        "efficiency"
-    ] >= EFFICIENCY
+    figures = json_line(out)
+    took = (
+        f"{figures['raw_generate_s']:.1f} s raw, {figures['sweep_generate_s']:.1f} s in the sweep"
+    )
+    return (
+        f"{figures['efficiency']:.2f} ({took}; {figures['raw_requests']:,.0f} requests)",
+        figures["efficiency"] >= EFFICIENCY,
+    )
 
 
 def _ran(out: str) -> tuple[str, bool]:
@@ -101,15 +104,17 @@ def _ran(out: str) -> tuple[str, bool]:
 
 def _options(out: str) -> tuple[str, bool]:
     kinds = json.loads(out[out.index("{") :])
-    apart = max(nats for kind in kinds.values() for nats in _numbers(kind["apart_nats"]))
-    return f"{apart:.2f} nats at most", apart <= APART_NATS
+    largest = max(nats for kind in kinds.values() for nats in _numbers(kind["apart_nats"]))
+    return f"{largest:.2f} nats at most", largest <= APART_NATS
 
 
 def _numbers(value: Any) -> list[float]:
     if isinstance(value, dict):
-        return [x for one in value.values() for x in _numbers(one)]
+        return [x for member in value.values() for x in _numbers(member)]
     return (
-        [x for one in value for x in _numbers(one)] if isinstance(value, list) else [float(value)]
+        [x for member in value for x in _numbers(member)]
+        if isinstance(value, list)
+        else [float(value)]
     )
 
 
@@ -124,10 +129,10 @@ def row(part: Part) -> tuple[str, bool]:
         figure, reached = part.figure(done.stdout)
     else:
         print("\n".join(done.stderr.splitlines()[-40:]), file=sys.stderr)
-        said = (done.stderr.strip() or done.stdout.strip() or "nothing was printed").splitlines()[
+        output = (done.stderr.strip() or done.stdout.strip() or "nothing was printed").splitlines()[
             -1
         ]
-        figure, reached = f"failed: {said[:160]}", False
+        figure, reached = f"failed: {output[:160]}", False
     words = shlex.join(["python", *part.command[1:]])
     cells = (
         part.name,
@@ -150,9 +155,13 @@ def machine() -> str:
 def _gpus() -> list[str]:
     if not on_gpu():
         return []
-    asked = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    command = [
+        "nvidia-smi",
+        "--query-gpu=name,memory.total,driver_version",
+        "--format=csv,noheader",
+    ]
     return (
-        subprocess.run(asked, capture_output=True, text=True, check=True)
+        subprocess.run(command, capture_output=True, text=True, check=True)
         .stdout.strip()
         .splitlines()
     )
@@ -172,8 +181,8 @@ def main() -> int:
         type=Path,
         help="default: docs/findings/measured_gpu.md, without a GPU outputs/measured_cpu.md",
     )
-    asked = parser.parse_args()
-    out = asked.out or ROOT / (
+    arguments = parser.parse_args()
+    out = arguments.out or ROOT / (
         "docs/findings/measured_gpu.md" if on_gpu() else "outputs/measured_cpu.md"
     )
     page, well = (
@@ -181,7 +190,9 @@ def main() -> int:
         True,
     )
     with tempfile.TemporaryDirectory() as folder:
-        for part in parts(len(_gpus()), Path(folder), asked.n, asked.large, asked.options):
+        for part in parts(
+            len(_gpus()), Path(folder), arguments.n, arguments.large, arguments.options
+        ):
             line, reached = row(part)
             page, well = page + line, well and reached
             print(line, end="", flush=True)

@@ -29,13 +29,13 @@ def write_logs(folder: Path, samples: int, models: int) -> list[Path]:
             for i in range(items):
                 words = " ".join(f"word{(i * 7919 + k * 104729) % 9973}" for k in range(40))
                 options = [f"the option {k} of {i}" for k in range(4)]
-                told = [[rng.uniform(-40, -1), False] for _ in range(4)]
-                best = max(range(4), key=lambda k: told[k][0])
+                scores = [[rng.uniform(-40, -1), False] for _ in range(4)]
+                best = max(range(4), key=lambda k: scores[k][0])
                 sample = {
                     "doc_id": i,
                     "doc": {"question": words, "choices": options, "answer": i % 4},
                     "target": i % 4,
-                    "filtered_resps": told,
+                    "filtered_resps": scores,
                     "acc": float(best == i % 4),
                     "doc_hash": hashlib.sha256(f"{i}".encode()).hexdigest(),
                 }
@@ -68,16 +68,16 @@ def measure(samples: int, models: int) -> dict[str, float]:
         wall = time.monotonic() - start
         size = sum(path.stat().st_size for path in logs)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    found = {"samples": samples, "models": models, "input_mb": size / 1e6, "wall_s": wall}
-    return {**found, "cpu_s": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1e3}
+    figures = {"samples": samples, "models": models, "input_mb": size / 1e6, "wall_s": wall}
+    return {**figures, "cpu_s": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1e3}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.imports", description=__doc__)
     parser.add_argument("--samples", type=int, default=1_000_000)
     parser.add_argument("--models", type=int, default=100)
-    asked = parser.parse_args()
-    print(json.dumps(measure(asked.samples, asked.models), indent=1))
+    arguments = parser.parse_args()
+    print(json.dumps(measure(arguments.samples, arguments.models), indent=1))
     return 0
 
 

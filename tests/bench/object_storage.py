@@ -59,17 +59,17 @@ def driver(url: str, late: bool) -> None:
         chunks = [todo[start : start + size] for start in range(0, len(todo), size)]
         started = []
         for k in range(3):
-            asked = json.dumps([where(run.path), run.attempt, chunks[k::3], late])
+            task = json.dumps([where(run.path), run.attempt, chunks[k::3], late])
             started.append(
-                subprocess.Popen([sys.executable, "-m", "bench.object_storage", "--writer", asked])
+                subprocess.Popen([sys.executable, "-m", "bench.object_storage", "--writer", task])
             )
-        for one in started:
-            one.wait()
+        for process in started:
+            process.wait()
         fetch_shards(run.path)
-        found = verify_run(run.path, SCHEMA, KeySet.of(grid), run.attempt)
-        found.require_complete()
-        run.update(status="finished", shards=[shard.record() for shard in found.shards])
-        print(f"finished; {found.rows} rows", flush=True)
+        verification = verify_run(run.path, SCHEMA, KeySet.of(grid), run.attempt)
+        verification.require_complete()
+        run.update(status="finished", shards=[shard.record() for shard in verification.shards])
+        print(f"finished; {verification.rows} rows", flush=True)
 
 
 def _driver_of(s3: S3Server) -> int:
@@ -84,11 +84,11 @@ def main() -> None:
     parser.add_argument("--late", action="store_true")
     parser.add_argument("--driver", help=argparse.SUPPRESS)
     parser.add_argument("--writer", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.writer:
-        return writer(*json.loads(asked.writer))
-    if asked.driver:
-        return driver(asked.driver, asked.late)
+    arguments = parser.parse_args()
+    if arguments.writer:
+        return writer(*json.loads(arguments.writer))
+    if arguments.driver:
+        return driver(arguments.driver, arguments.late)
     os.environ |= CREDENTIALS
     with s3_server() as s3:
         words = [
@@ -97,15 +97,15 @@ def main() -> None:
             "bench.object_storage",
             "--driver",
             s3.url(RUN),
-            *["--late"] * asked.late,
+            *["--late"] * arguments.late,
         ]
-        for _ in range(asked.kills):
-            one = subprocess.Popen(words)
-            while one.poll() is None and _driver_of(s3) != one.pid:
+        for _ in range(arguments.kills):
+            process = subprocess.Popen(words)
+            while process.poll() is None and _driver_of(s3) != process.pid:
                 time.sleep(0.1)  # until it has opened the run: what is killed is at work
             time.sleep(3 * random.random())
-            one.send_signal(signal.SIGKILL)
-            one.wait()
+            process.send_signal(signal.SIGKILL)
+            process.wait()
         subprocess.run(words, check=True)
         for left in psutil.process_iter(["cmdline"]):  # writers that lost their driver
             if (
@@ -117,7 +117,7 @@ def main() -> None:
         lost, double = QUESTIONS - len(set(keys)), len(keys) - len(set(keys))
         objects = len(s3.names(f"{RUN}/shards"))
         print(
-            f"{asked.kills} kills: {lost} lost, {double} double; {listed} shards listed, {objects} objects there, ",
+            f"{arguments.kills} kills: {lost} lost, {double} double; {listed} shards listed, {objects} objects there, ",
             f"{s3.manifest(RUN)['attempts']} starts",
             sep="",
         )

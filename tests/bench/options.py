@@ -33,18 +33,18 @@ Item = tuple[str, list[str]]
 
 def prompts(benchmark: Path, n: int, kind: str) -> tuple[list[Item], list[int]]:
     """(prompt, options) of the first n items, and the right options."""
-    found, gold = [], []
+    items, gold = [], []
     for line in benchmark.read_text(encoding="utf-8").splitlines()[:n]:
         question = json.loads(line)["question"]
         stem, options = question["stem"], [choice["text"] for choice in question["choices"]]
         if kind == "nine messages":
             texts = "\n\n".join(f"Text {i}:\n{stem}" for i in range(1, 10))
             stem = f"Answer the question in the texts. Reply with the right option only.\n\n{texts}"
-        found.append((stem, options))
+        items.append((stem, options))
         gold.append(
             [choice["label"] for choice in question["choices"]].index(json.loads(line)["answerKey"])
         )
-    return found, gold
+    return items, gold
 
 
 def timed(name: str, benchmark: Path, n: int) -> dict[str, Any]:
@@ -61,18 +61,18 @@ def timed(name: str, benchmark: Path, n: int) -> dict[str, Any]:
     path = local_path(model, resolve_weights(model))
     os.environ |= engine_environment(model, on_gpu(), len(os.sched_getaffinity(0)), is_cpu_build())
     score = SCORERS[name](model, path, engine_args(model, path, None, on_gpu(), is_cpu_build()))
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for kind in KINDS:
         items, _ = prompts(benchmark, n, kind)
         for _ in range(1 if name == "transformers" else 2):
             started = time.monotonic()
             logprobs = score(items)
             seconds = time.monotonic() - started
-        found[kind] = {"seconds": seconds, "logprobs": logprobs}
-    return found
+        figures[kind] = {"seconds": seconds, "logprobs": logprobs}
+    return figures
 
 
-def ours(model: Any, path: str, args: dict[str, Any]) -> Any:
+def program(model: Any, path: str, args: dict[str, Any]) -> Any:
     from audit.core.records import GenerationRequest
     from audit.engines.vllm_engine import VllmEngine
 
@@ -81,14 +81,14 @@ def ours(model: Any, path: str, args: dict[str, Any]) -> Any:
     loop.run_until_complete(engine.start())
 
     def score(items: list[Item]) -> list[float]:
-        asked = [
+        requests = [
             GenerationRequest(p, str(i), "bench/0", 0, continuations=tuple(o))
             for i, (p, o) in enumerate(items)
         ]
         loop.run_until_complete(engine._llm.reset_prefix_cache())
         return [
             value
-            for reply in loop.run_until_complete(engine.run(asked))
+            for reply in loop.run_until_complete(engine.run(requests))
             for value in reply.option_logprobs
         ]
 
@@ -106,17 +106,17 @@ def harness(model: Any, path: str, args: dict[str, Any]) -> Any:
     llm = VLLM(pretrained=args.pop("model"), max_gen_toks=1, **args)
 
     def score(items: list[Item]) -> list[float]:
-        asked = []
+        requests = []
         for prompt, options in items:
             chat = [{"role": "user", "content": prompt}]
             ids = llm.tokenizer.apply_chat_template(
                 chat, add_generation_prompt=True, tokenize=True, return_dict=False
             )
             for option in options:
-                asked.append(
+                requests.append(
                     (("", ""), list(ids), llm.tokenizer.encode(option, add_special_tokens=False))
                 )
-        return [value for value, _ in llm._loglikelihood_tokens(asked, disable_tqdm=True)]
+        return [value for value, _ in llm._loglikelihood_tokens(requests, disable_tqdm=True)]
 
     return score
 
@@ -129,29 +129,29 @@ def reference(model: Any, path: str, args: dict[str, Any]) -> Any:
     llm = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
 
     @torch.no_grad()
-    def one(start: list[int], option: list[int]) -> float:
+    def logprob(start: list[int], option: list[int]) -> float:
         logprobs = (
             llm(torch.tensor([start + option])).logits[0, len(start) - 1 : -1].log_softmax(-1)
         )
         return float(logprobs.gather(1, torch.tensor(option)[:, None]).sum())
 
     def score(items: list[Item]) -> list[float]:
-        found = []
+        totals = []
         for prompt, options in items:
             chat = [{"role": "user", "content": prompt}]
             ids = tokenizer.apply_chat_template(
                 chat, add_generation_prompt=True, tokenize=True, return_dict=False
             )
-            found += [
-                one(list(ids), tokenizer.encode(option, add_special_tokens=False))
+            totals += [
+                logprob(list(ids), tokenizer.encode(option, add_special_tokens=False))
                 for option in options
             ]
-        return found
+        return totals
 
     return score
 
 
-SCORERS = {"ours": ours, "lm_eval": harness, "transformers": reference}
+SCORERS = {"ours": program, "lm_eval": harness, "transformers": reference}
 
 
 def accuracy(
@@ -161,19 +161,19 @@ def accuracy(
     characters."""
     left, right = iter(logprobs), 0
     for (_, options), key in zip(items, gold, strict=True):
-        own = [next(left) / (len(option) if by_length else 1) for option in options]
-        right += own[key] == max(own)
+        scores = [next(left) / (len(option) if by_length else 1) for option in options]
+        right += scores[key] == max(scores)
     return right / len(gold)
 
 
-def apart(one: list[float], other: list[float]) -> dict[str, float]:
+def distance(first: list[float], other: list[float]) -> dict[str, float]:
     """How far two are from each other in an option's total, nats."""
-    found = sorted(abs(a - b) for a, b in zip(one, other, strict=True))
-    return {"median": found[len(found) // 2], "largest": found[-1]}
+    distances = sorted(abs(a - b) for a, b in zip(first, other, strict=True))
+    return {"median": distances[len(distances) // 2], "largest": distances[-1]}
 
 
 def measure(benchmark: Path, n: int, folder: Path | None, *, transformers: bool) -> dict[str, Any]:
-    found = {}
+    figures = {}
     for name in (
         "ours",
         *(("lm_eval",) if folder else ()),
@@ -195,33 +195,34 @@ def measure(benchmark: Path, n: int, folder: Path | None, *, transformers: bool)
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr[-4000:])
-        found[name] = json_line(done.stdout)
+        figures[name] = json_line(done.stdout)
         print(
             name,
-            {kind: f"{one['seconds']:.1f} s" for kind, one in found[name].items()},
+            {kind: f"{figure['seconds']:.1f} s" for kind, figure in figures[name].items()},
             file=sys.stderr,
         )
     result: dict[str, Any] = {}
     for kind in KINDS:
         items, gold = prompts(benchmark, n, kind)
-        told = {name: one[kind]["seconds"] for name, one in found.items()}
-        logprobs = {name: one[kind]["logprobs"] for name, one in found.items()}
+        seconds = {name: figure[kind]["seconds"] for name, figure in figures.items()}
+        logprobs = {name: figure[kind]["logprobs"] for name, figure in figures.items()}
         pairs = itertools.combinations(logprobs, 2)
         result[kind] = {
             "options": len(logprobs["ours"]),
-            "seconds": told,
-            "options_per_s": {name: len(logprobs[name]) / s for name, s in told.items()},
+            "seconds": seconds,
+            "options_per_s": {name: len(logprobs[name]) / s for name, s in seconds.items()},
             "accuracy": {
-                name: accuracy(own, items, gold, by_length=False) for name, own in logprobs.items()
+                name: accuracy(values, items, gold, by_length=False)
+                for name, values in logprobs.items()
             },
             "accuracy_by_character": {
-                n: accuracy(own, items, gold, by_length=True) for n, own in logprobs.items()
+                n: accuracy(values, items, gold, by_length=True) for n, values in logprobs.items()
             },
-            "apart_nats": {f"{a}, {b}": apart(logprobs[a], logprobs[b]) for a, b in pairs},
+            "apart_nats": {f"{a}, {b}": distance(logprobs[a], logprobs[b]) for a, b in pairs},
         }
         if folder:
             result[kind] |= {
-                "times_faster": told["lm_eval"] / told["ours"],
+                "times_faster": seconds["lm_eval"] / seconds["ours"],
                 "target": TARGETS[kind],
             }
     return result
@@ -238,7 +239,7 @@ if __name__ == "__main__":
     if options.one:
         print(json.dumps(timed(options.one, options.benchmark, options.n)))
     else:
-        found = measure(
+        summary = measure(
             options.benchmark, options.n, options.lm_eval, transformers=options.transformers
         )
-        print(json.dumps(found, indent=1))
+        print(json.dumps(summary, indent=1))

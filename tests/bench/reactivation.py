@@ -70,29 +70,29 @@ def asking(folder: str) -> Ask:
             for continuation in request.continuations
         ]
         width = max(map(len, options))
-        told = torch.tensor([ids + [0] * (width - len(ids)) for ids in options])
+        tokens = torch.tensor([ids + [0] * (width - len(ids)) for ids in options])
         read = model(
             given, use_cache=True, logits_to_keep=1
         )  # the prompt once, then every option after it
-        found = read.logits[0, -1].float().log_softmax(-1)[told[:, :1]]
+        logprobs = read.logits[0, -1].float().log_softmax(-1)[tokens[:, :1]]
         if width > 1:
             read.past_key_values.batch_repeat_interleave(len(options))
             logits = (
-                model(told[:, :-1], past_key_values=read.past_key_values)
+                model(tokens[:, :-1], past_key_values=read.past_key_values)
                 .logits.float()
                 .log_softmax(-1)
             )
-            found = torch.cat([found, logits.gather(2, told[:, 1:, None])[..., 0]], dim=1)
+            logprobs = torch.cat([logprobs, logits.gather(2, tokens[:, 1:, None])[..., 0]], dim=1)
         totals = tuple(
-            float(row[: len(ids)].sum()) for row, ids in zip(found, options, strict=True)
+            float(row[: len(ids)].sum()) for row, ids in zip(logprobs, options, strict=True)
         )
         return Generation(option_logprobs=totals, option_tokens=tuple(map(len, options)))
 
-    def write(some: Sequence[GenerationRequest]) -> list[Generation]:
-        first = some[0]
+    def write(batch: Sequence[GenerationRequest]) -> list[Generation]:
+        first = batch[0]
         torch.manual_seed(first.seed)
         given = tokenizer(
-            [chat(r.prompt) for r in some],
+            [chat(r.prompt) for r in batch],
             return_tensors="pt",
             padding=True,
             add_special_tokens=False,
@@ -118,7 +118,9 @@ def asking(folder: str) -> Ask:
         if requests and requests[0].continuations:
             return [tell(request) for request in requests]
         return [
-            one for i in range(0, len(requests), BATCH) for one in write(requests[i : i + BATCH])
+            reply
+            for i in range(0, len(requests), BATCH)
+            for reply in write(requests[i : i + BATCH])
         ]
 
     return ask
@@ -140,10 +142,10 @@ def prepare(
     part."""
     keys = [(q, part) for q in questions for part in work.design.parts]
     requests = [SWEEP.prepare(work, q, part, ()) for q, part in keys]
-    replies = iter(ask([r for some in requests for r in some]))
+    replies = iter(ask([r for group in requests for r in group]))
     return {
-        (q.id, part): [next(replies) for _ in some]
-        for (q, part), some in zip(keys, requests, strict=True)
+        (q.id, part): [next(replies) for _ in group]
+        for (q, part), group in zip(keys, requests, strict=True)
     }
 
 
@@ -158,29 +160,43 @@ def answers(
     for i, question in enumerate(questions):
         for part in work.design.parts:
             shown = SWEEP.present(work, question, part, prepared.get((question.id, part), ()))
-            rows += [(i, setting, one) for setting, one in zip(part.settings, shown, strict=True)]
+            rows += [
+                (i, setting, presentation)
+                for setting, presentation in zip(part.settings, shown, strict=True)
+            ]
     replies = iter(
-        ask([answer_request(work, questions[i], s, one) for i, s, one in rows if not one.error])
+        ask(
+            [
+                answer_request(work, questions[i], s, presentation)
+                for i, s, presentation in rows
+                if not presentation.error
+            ]
+        )
     )
-    return [Row(i, s, one, None if one.error else next(replies)) for i, s, one in rows]
+    return [
+        Row(i, s, presentation, None if presentation.error else next(replies))
+        for i, s, presentation in rows
+    ]
 
 
 def scores(
     rows: Sequence[Row], questions: Sequence[Item], work: Work, normalisation: str
 ) -> dict[str, list[float]]:
     """1, 0 or NaN of every question, by "arm/level"."""
-    found = {
+    by_setting = {
         f"{row.setting.arm}/{row.setting.level}": [float("nan")] * len(questions) for row in rows
     }
     for row in rows:
         if row.reply is not None:
-            asked, shown = questions[row.item], row.shown
-            scored = score(row.reply, shown.options, shown.gold, work.reading, normalisation, asked)
+            question, shown = questions[row.item], row.shown
+            scored = score(
+                row.reply, shown.options, shown.gold, work.reading, normalisation, question
+            )
             right = scored.correct
-            found[f"{row.setting.arm}/{row.setting.level}"][row.item] = (
+            by_setting[f"{row.setting.arm}/{row.setting.level}"][row.item] = (
                 float("nan") if right is None else float(right)
             )
-    return found
+    return by_setting
 
 
 def blocking(learnt: Sequence[Item], number: int) -> list[Example]:
@@ -192,20 +208,22 @@ def blocking(learnt: Sequence[Item], number: int) -> list[Example]:
 
 def difference(values: np.ndarray) -> list[float]:
     """Mean over questions with its 95 % interval."""
-    found = mean_of(values, np.arange(values.size))
-    tested = t_test(found.value, found.se, found.units - 1)
-    return [round(x, 3) for x in (found.value, tested["low"], tested["high"])]
+    mean = mean_of(values, np.arange(values.size))
+    tested = t_test(mean.value, mean.se, mean.units - 1)
+    return [round(x, 3) for x in (mean.value, tested["low"], tested["high"])]
 
 
 def table(read: dict[str, dict[str, list[float]]]) -> str:
-    base = {key: np.array(one) for key, one in read["base"].items()}
+    base = {key: np.array(array) for key, array in read["base"].items()}
     keys, rows = sorted(base), []
     noisy_keys = [key for key in keys if key.startswith(Arm.NOISY_REWRITE)]
-    for label, found in read.items():
-        own = {key: np.array(found[key]) for key in keys}
-        noisy, noisy0 = (np.mean([one[key] for key in noisy_keys], axis=0) for one in (own, base))
-        clean, clean0 = own["forward_full/1"], base["forward_full/1"]
-        shown = [f"{np.nanmean(own[key]):.3f}" for key in keys]
+    for label, series in read.items():
+        arrays = {key: np.array(series[key]) for key in keys}
+        noisy, noisy0 = (
+            np.mean([run[key] for key in noisy_keys], axis=0) for run in (arrays, base)
+        )
+        clean, clean0 = arrays["forward_full/1"], base["forward_full/1"]
+        shown = [f"{np.nanmean(arrays[key]):.3f}" for key in keys]
         tests = (noisy - clean, clean - clean0, noisy - noisy0, (noisy - clean) - (noisy0 - clean0))
         rows.append(
             [
@@ -230,36 +248,36 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=2, help="passes with random replies")
     parser.add_argument("--block-lr", type=float, default=2e-4)
     parser.add_argument("--routers", type=int, default=3)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     model = load_model_config("smollm2_135m")
     weights = local_path(model, resolve_weights(model))
     questions = list(
         open_benchmark(BenchmarkConfig(name="elementary", format="elementary")).iter_questions()
     )
     learnt = halve(questions, SEED).learnt
-    planted = [pass_examples(Form.QA, learnt, k, seed=SEED) for k in range(asked.passes)]
-    blocked = [blocking(learnt, k) for k in range(asked.block)]
+    planted = [pass_examples(Form.QA, learnt, k, seed=SEED) for k in range(arguments.passes)]
+    blocked = [blocking(learnt, k) for k in range(arguments.block)]
     common: dict[str, Any] = {"method": "full", "seed": SEED}
     plant = Job(
         weights,
-        str(asked.out / "plant"),
+        str(arguments.out / "plant"),
         passes=tuple(map(tuple, planted)),
-        doses=(asked.passes,),
+        doses=(arguments.passes,),
         lr=1e-4,
         **common,
     )
     block = Job(
-        str(plant.folder(asked.passes)),
-        str(asked.out / "block"),
+        str(plant.folder(arguments.passes)),
+        str(arguments.out / "block"),
         passes=tuple(map(tuple, blocked)),
-        doses=tuple(range(1, asked.block + 1)),
-        lr=asked.block_lr,
+        doses=tuple(range(1, arguments.block + 1)),
+        lr=arguments.block_lr,
         **common,
     )
     for job in (plant, block):
         if not job.folder(job.doses[-1]).is_dir():
             train(job)
-    design = make_design(range(1, asked.routers + 1), draws=Draws.NESTED)
+    design = make_design(range(1, arguments.routers + 1), draws=Draws.NESTED)
     protocol = load_protocol(load_group("protocol", str(model.protocol)), TEMPLATES)
     work = Work(
         design,
@@ -273,8 +291,8 @@ def main() -> None:
     )
     last = block.doses[-1]
     folders = {"base": weights, f"blocked-{last}": str(block.folder(last)), "planted": block.path}
-    messages = _kept(
-        asked.out / "messages.json", lambda: _written(prepare(asking(weights), work, learnt))
+    messages = _stored(
+        arguments.out / "messages.json", lambda: _written(prepare(asking(weights), work, learnt))
     )
     parts = [(q.id, part) for q in learnt for part in design.parts]
     prepared = {
@@ -288,20 +306,20 @@ def main() -> None:
         return scores(rows, learnt, work, model.option_normalisation)
 
     for label, folder in folders.items():
-        read[label] = _kept(asked.out / f"read-{label}.json", partial(reading, folder))
+        read[label] = _stored(arguments.out / f"read-{label}.json", partial(reading, folder))
         print(
             label,
-            {key: round(float(np.nanmean(one)), 3) for key, one in read[label].items()},
+            {key: round(float(np.nanmean(values)), 3) for key, values in read[label].items()},
             flush=True,
         )
     print(table(read))
 
 
 def _written(prepared: Mapping[Any, Sequence[Generation]]) -> list[list[str]]:
-    return [[one.text for one in some] for some in prepared.values()]
+    return [[reply.text for reply in replies] for replies in prepared.values()]
 
 
-def _kept(path: Path, make: Callable[[], Any]) -> Any:
+def _stored(path: Path, make: Callable[[], Any]) -> Any:
     if not path.exists():
         path.write_text(json.dumps(make()), encoding="utf-8")
     return json.loads(path.read_text(encoding="utf-8"))

@@ -40,7 +40,7 @@ CLEAN, NOISY = (
 def pipeline_run(folder: Path, questions: int, run_dir: Path) -> dict[str, Any]:
     """A run by the pipeline, and what its driver used."""
     exam = write_exam(folder / f"exam{questions}.jsonl", questions)
-    asked = [
+    words = [
         "model=scripted",
         "benchmark=mcq_file",
         f"benchmark.path={exam}",
@@ -48,7 +48,7 @@ def pipeline_run(folder: Path, questions: int, run_dir: Path) -> dict[str, Any]:
         "draws=nested",
         "r=1..9",
     ]
-    return run_driver([*asked, f"run_dir={run_dir}"], timeout_s=4 * 3600)
+    return run_driver([*words, f"run_dir={run_dir}"], timeout_s=4 * 3600)
 
 
 def repeat(base: Path, run_dir: Path, questions: int, seed: int = 42) -> None:
@@ -77,8 +77,8 @@ def repeat(base: Path, run_dir: Path, questions: int, seed: int = 42) -> None:
             listed.append(info.record())
     manifest = Manifest.load(base)
     facts = {
-        name: one | {"n": questions, "n_total": questions}
-        for name, one in manifest.benchmark.items()
+        name: fields | {"n": questions, "n_total": questions}
+        for name, fields in manifest.benchmark.items()
     }
     sampled = dict.fromkeys(manifest.sampled_ids, ids)
     replace(manifest, benchmark=facts, sampled_ids=sampled, shards=listed).save(run_dir)
@@ -96,8 +96,8 @@ def _copy(
         )
 
     messages = table["router_messages"].combine_chunks()
-    own, question = rng.random(BASE), number.astype(np.int64)
-    luck = np.where(rng.random(len(question)) < 0.5, own[question], rng.random(len(question)))
+    chance, question = rng.random(BASE), number.astype(np.int64)
+    luck = np.where(rng.random(len(question)) < 0.5, chance[question], rng.random(len(question)))
     noisy = np.asarray(pc.equal(table["arm"], "noisy_rewrite"))
     right = luck < np.where(noisy, NOISY, CLEAN)
     gold = np.asarray(table["gold"]).astype(np.int64)
@@ -124,12 +124,12 @@ def measure(run_dir: Path) -> dict[str, Any]:
     wrote."""
     command = [sys.executable, "-m", "audit", "report", str(run_dir)]
     started = time.monotonic()
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said)
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
         _, status, used = os.wait4(process.pid, 0)
-        said.seek(0)
+        output.seek(0)
         if status:
-            raise RuntimeError(said.read())
+            raise RuntimeError(output.read())
     rows = sum(shard["rows"] for shard in Manifest.load(run_dir).shards)
     return {
         "rows": rows,
@@ -151,19 +151,19 @@ def main() -> None:
         "--folder", type=Path, default=None, help="where runs are kept and found again"
     )
     parser.add_argument("--end-to-end", action="store_true", help="the pipeline runs all of them")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = asked.folder or Path(temporary)
-        run_dir = folder / f"questions{asked.questions}"
-        made: dict[str, Any] = {"questions": asked.questions}
-        if asked.end_to_end:
-            made["run"] = pipeline_run(folder, asked.questions, run_dir)
+        folder = arguments.folder or Path(temporary)
+        run_dir = folder / f"questions{arguments.questions}"
+        made: dict[str, Any] = {"questions": arguments.questions}
+        if arguments.end_to_end:
+            made["run"] = pipeline_run(folder, arguments.questions, run_dir)
             print(json.dumps(made), flush=True)
         elif not (run_dir / "manifest.json").exists():
             base = folder / "base"
             if not base.exists():
                 pipeline_run(folder, BASE, base)
-            repeat(base, run_dir, asked.questions)
+            repeat(base, run_dir, arguments.questions)
         print(json.dumps({**made, "report": measure(run_dir)}, indent=1))
 
 

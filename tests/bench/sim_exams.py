@@ -155,16 +155,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.sim_exams", description=__doc__)
     parser.add_argument("worlds", nargs="+", choices=WORLDS)
     parser.add_argument("--models", type=int, default=40)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print(
         "| world | found | cleared | cause unknown | no decision |\n|---|---|---|---|---|",
         flush=True,
     )
-    for name in asked.worlds:
+    for name in arguments.worlds:
         rng = np.random.default_rng([9, len(name)])
-        counts = Counter(letter(WORLDS[name], rng) for _ in range(asked.models))
+        counts = Counter(letter(WORLDS[name], rng) for _ in range(arguments.models))
         shares = [
-            Share(sum(counts[one] for one in some), asked.models) for some in ("FS", "C", "R", "O")
+            Share(sum(counts[symbol] for symbol in group), arguments.models)
+            for group in ("FS", "C", "R", "O")
         ]
         print(f"| {name} | {' | '.join(map(str, shares))} |", flush=True)
     return 0

@@ -44,22 +44,22 @@ def main() -> int:
     parser.add_argument("--references", type=int, nargs="+", default=[5])
     parser.add_argument("--models", type=int, default=40)
     parser.add_argument("--score-alone", action="store_true")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print(
         "| world | R | found | cleared | cause unknown | no decision |\n|---|---|---|---|---|---|",
         flush=True,
     )
-    for name in asked.worlds:
-        for references in asked.references:
-            design = MemoryDesign(1000, 500, references, score_alone=asked.score_alone)
+    for name in arguments.worlds:
+        for references in arguments.references:
+            design = MemoryDesign(1000, 500, references, score_alone=arguments.score_alone)
             rng, world = np.random.default_rng([9, references]), {**WORLDS, **OTHERS}[name]
             counts = Counter(
                 LETTERS[decision_of(simulate(design, world, rng), rng).grade]
-                for _ in range(asked.models)
+                for _ in range(arguments.models)
             )
             shares = [
-                Share(sum(counts[one] for one in some), asked.models)
-                for some in ("FS", "C", "R", "O")
+                Share(sum(counts[symbol] for symbol in group), arguments.models)
+                for group in ("FS", "C", "R", "O")
             ]
             print(f"| {name} | {references} | {' | '.join(map(str, shares))} |", flush=True)
     return 0

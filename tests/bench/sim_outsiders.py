@@ -247,16 +247,16 @@ def main() -> int:
     parser.add_argument("--audits", nargs="+", choices=DRAWN, default=[*DRAWN])
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=[*WORLDS])
     parser.add_argument("--models", type=int, default=60)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print("| audit, world | adds | strong | suggestive | cause unknown | cleared |")
     print("|---|---|---|---|---|---|", flush=True)
-    for audit in asked.audits:
+    for audit in arguments.audits:
         draw, decision_of = DRAWN[audit]
-        for name in asked.worlds:
+        for name in arguments.worlds:
             rng = np.random.default_rng([2045, len(name), list(WORLDS).index(name)])
-            drawn = [draw(WORLDS[name], rng) for _ in range(asked.models)]
+            drawn = [draw(WORLDS[name], rng) for _ in range(arguments.models)]
             counts = Counter(decision_of(cell, rng).grade for cell, _ in drawn)
-            shares = [str(Share(counts[grade], asked.models)) for grade in SHOWN]
+            shares = [str(Share(counts[grade], arguments.models)) for grade in SHOWN]
             adds = 100 * float(np.mean([points for _, points in drawn]))
             print(f"| {audit}, {name} | {adds:.1f} | {' | '.join(shares)} |", flush=True)
     return 0

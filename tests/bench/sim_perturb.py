@@ -38,20 +38,21 @@ def main() -> int:
     parser.add_argument("worlds", nargs="+", choices=[*EVERY, *ATTACKS])
     parser.add_argument("--references", type=int, nargs="+", default=[5])
     parser.add_argument("--models", type=int, default=40)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print(
         "| world | R | strong | suggestive | cause unknown | cleared |\n|---|---|---|---|---|---|",
         flush=True,
     )
-    for name in asked.worlds:
-        for references in asked.references:
+    for name in arguments.worlds:
+        for references in arguments.references:
             rng = np.random.default_rng([9, references])
             design = PerturbDesign(1000, 3, references)
             world = {**EVERY, **ATTACKS}[name]
             counts = Counter(
-                decision_of(simulate(design, world, rng), rng).grade for _ in range(asked.models)
+                decision_of(simulate(design, world, rng), rng).grade
+                for _ in range(arguments.models)
             )
-            shares = [str(Share(counts[grade], asked.models)) for grade in SHOWN]
+            shares = [str(Share(counts[grade], arguments.models)) for grade in SHOWN]
             print(f"| {name} | {references} | {' | '.join(shares)} |", flush=True)
     return 0
 

@@ -44,7 +44,7 @@ def measure(text: str) -> tuple[int, list[str], list[tuple[int, int]]]:
         ):
             docs.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         if isinstance(node, FUNCTIONS):
-            branches = 1 + sum(isinstance(one, BRANCHES) for one in ast.walk(node))
+            branches = 1 + sum(isinstance(child, BRANCHES) for child in ast.walk(node))
             functions.append((branches, (node.end_lineno or node.lineno) - node.lineno + 1))
     stripped = [line.strip() for k, line in enumerate(lines, 1) if k not in docs]
     return len(lines), [line for line in stripped if line and not line.startswith("#")], functions
@@ -52,13 +52,13 @@ def measure(text: str) -> tuple[int, list[str], list[tuple[int, int]]]:
 
 def spoken(text: str) -> set[tuple[str, ...]]:
     """Every three words that stand in a row: no path, name, key or number among them."""
-    found: set[tuple[str, ...]] = set()
+    triples: set[tuple[str, ...]] = set()
     for part in re.findall(
         r"(?:(?<![\w./=-])[A-Za-z][A-Za-z'-]*[,;:]? )+[A-Za-z][A-Za-z'-]*(?![\w/=(])", text
     ):
         words = re.findall(r"[a-z'-]+", part.lower())
-        found.update(zip(words, words[1:], words[2:], strict=False))
-    return found
+        triples.update(zip(words, words[1:], words[2:], strict=False))
+    return triples
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
@@ -85,15 +85,27 @@ def product(listed: list[str]) -> Iterator[str]:
 
 
 def sentences(
-    said: set[tuple[str, ...]], tests: list[Path]
+    phrases: set[tuple[str, ...]], tests: list[Path]
 ) -> Iterator[tuple[Path, ast.Assert, bool]]:
     """(file, assert, whether it reads a sentence) of every assert of the tests."""
     for path in tests:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Assert):
-                compared = [one for one in ast.walk(node.test) if isinstance(one, ast.Compare)]
-                sides = [side for one in compared for side in (one.left, *one.comparators)]
-                yield path, node, any(said & spoken(text) for side in sides for text in texts(side))
+                compared = [
+                    comparison
+                    for comparison in ast.walk(node.test)
+                    if isinstance(comparison, ast.Compare)
+                ]
+                sides = [
+                    side
+                    for comparison in compared
+                    for side in (comparison.left, *comparison.comparators)
+                ]
+                yield (
+                    path,
+                    node,
+                    any(phrases & spoken(text) for side in sides for text in texts(side)),
+                )
 
 
 def main() -> None:
@@ -109,7 +121,7 @@ def main() -> None:
         )
         rooms[room].append(measure(path.read_text(encoding="utf-8")))
     rooms["all but tests"] = [
-        one for room, found in rooms.items() if room != "tests" for one in found
+        module for room, group in rooms.items() if room != "tests" for module in group
     ]
     table = Table(
         "room",
@@ -120,18 +132,26 @@ def main() -> None:
         "above 60 lines",
         box=None,
     )
-    for room, found in sorted(rooms.items(), key=lambda pair: sum(one[0] for one in pair[1])):
-        code = [line for _, lines, _ in found for line in lines]
-        functions = [one for _, _, some in found for one in some]
+    for room, members in sorted(
+        rooms.items(), key=lambda pair: sum(module[0] for module in pair[1])
+    ):
+        code = [line for _, lines, _ in members for line in lines]
+        functions = [size for _, _, sizes in members for size in sizes]
         wide, long = sum(b > 15 for b, _ in functions), sum(n > 60 for _, n in functions)
         dense = f"{sum(map(len, code)) / max(len(code), 1):.1f}"
         table.add_row(
-            room, str(len(found)), f"{sum(one[0] for one in found):,}", dense, str(wide), str(long)
+            room,
+            str(len(members)),
+            f"{sum(module[0] for module in members):,}",
+            dense,
+            str(wide),
+            str(long),
         )
     Console(width=120).print(table)
-    said = {words for text in product(listed) for words in spoken(text)}
+    phrases = {words for text in product(listed) for words in spoken(text)}
     read = [
-        reads for *_, reads in sentences(said, [Path(p) for p in listed if p.startswith("tests/")])
+        reads
+        for *_, reads in sentences(phrases, [Path(p) for p in listed if p.startswith("tests/")])
     ]
     print(
         f"\nAsserts that read a sentence: {sum(read)} of {len(read):,} ({sum(read) / len(read):.1%})"

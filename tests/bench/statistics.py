@@ -78,8 +78,8 @@ def measure(
     for k, s in enumerate(sweeps):
         with resampling:
             drawn = bootstrap_sweep(s.clean, s.noisy, s.cluster, n_resamples=resamples, rng=rng)
-            for one in (drawn.clean, drawn.noisy, drawn.gain, drawn.mean_gain):
-                one.intervals()
+            for sample in (drawn.clean, drawn.noisy, drawn.gain, drawn.mean_gain):
+                sample.intervals()
             pvalues[s.model] = max_statistic_exchange(
                 s.noisy[None], s.clean[None, None], s.cluster, n_permutations=resamples, rng=rng
             ).pvalue
@@ -124,8 +124,8 @@ def by_scipy(
     """Interval and p of one cell."""
 
     def difference(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
-        found: np.ndarray = np.mean(x, axis=axis) - np.mean(y, axis=axis)
-        return found
+        gap: np.ndarray = np.mean(x, axis=axis) - np.mean(y, axis=axis)
+        return gap
 
     common: dict[str, Any] = {"vectorized": True, "n_resamples": resamples, "rng": rng}
     stats.bootstrap(

@@ -46,9 +46,11 @@ def choose(browser: Any, name: str, wanted: str) -> str:
 
 def asked_of_the_network(browser: Any) -> list[str]:
     """Every address that the page asked for, its own first."""
-    asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     return [
-        m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"
+        m["params"]["request"]["url"]
+        for m in messages
+        if m["method"] == "Network.requestWillBeSent"
     ]
 
 

@@ -64,13 +64,13 @@ def _perturb(folder: Path) -> str:
         "original_against_variants_b": original_against_variants(bars, 0.25),
         **perturb_page._reach(verdict),
     }
-    said = [
+    wordings = [
         perturb_page.Shown(name, [("Who ", ""), ("asks?", "")], None, how, how)
         for name, how in OUTCOMES
     ]
     items = [
         perturb_page.PageItem(
-            "m", "b", f"q{k}", ("Ann", "Bob"), 0, 0.5, 0.1, False, (), tuple(said)
+            "m", "b", f"q{k}", ("Ann", "Bob"), 0, 0.5, 0.1, False, (), tuple(wordings)
         )
         for k in range(4)
     ]
@@ -84,20 +84,20 @@ def _memory(folder: Path) -> str:
     assert set(figures) == {"score_without_memory", "ruled_out", "power_curve"}
     (cell,), (result,) = verdict.cells, verdict.results
     sets = (cell.published, cell.fresh)
-    asked = {
+    items_by_id = {
         (s.name, id_): Item(id_, s.name, f"Who is {id_}?", ("Ann", "Bob"), 0, id_)
         for s in sets
         for id_ in s.question_ids
     }
-    items = memory_page._items(cell, asked)
+    items = memory_page._items(cell, items_by_id)
     return memory_page.render(
-        verdict, FACTS, figures, items, [memory_page.ranked(cell, result, asked)]
+        verdict, FACTS, figures, items, [memory_page.ranked(cell, result, items_by_id)]
     )
 
 
-def _validity(folder: Path, found: Sequence[ValidityCell] = ()) -> str:
-    found = found or validity_panels.cells(n=30)[:2]
-    verdict, rows = validity_panels.verdict(found), validity_panels.rows(found)
+def _validity(folder: Path, cells: Sequence[ValidityCell] = ()) -> str:
+    cells = cells or validity_panels.cells(n=30)[:2]
+    verdict, rows = validity_panels.verdict(cells), validity_panels.rows(cells)
     drawn = {
         "families": family_changes(verdict.results),
         "difference": differences(verdict.results),
@@ -111,13 +111,13 @@ def _suite(folder: Path) -> str:
         ("score, m", Limits(0.7, 0.6, 0.8), False),
         ("without memory, m", Limits(0.5, 0.4, 0.6), True),
     ]
-    said = {
+    estimate = {
         "sentence": "Score 70 % (60.1 to 80.2). Without memory: 50 % (40.1 to 60.2), against 3 references.",
         "estimate": None,
     }
     verdicts = {
         "sweep": joint.sweep("excess"),
-        "memory": joint.memory("memory_of_text_seen", without_memory=said),
+        "memory": joint.memory("memory_of_text_seen", without_memory=estimate),
     }
     return joint_page(
         joint.joined(verdicts), None, {"score_without_memory": svg_text(scores(rows, 0.25))}
@@ -149,12 +149,12 @@ LONG = (
 def _long_suite(_: Path) -> str:
     """Four audits of a model with long words; validity in two contexts on a benchmark of its
     own."""
-    own: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "model": HOSTILE,
         "reasons": ["why " * 60] * 6,
         "what_to_do": ["Take 1,070 items. " * 6],
     }
-    own |= {
+    fields |= {
         "sensitivity": "Measured sensitivity: " + "such and such " * 40,
         "headline": "Too few data. " * 15,
     }
@@ -163,12 +163,12 @@ def _long_suite(_: Path) -> str:
         ("story", "invariance", "confirmatory_selective"),
     )
     validity = joint.validity(*contexts)
-    cells = [{**cell, **own, "benchmark": "contrast"} for cell in validity["cells"]]
+    cells = [{**cell, **fields, "benchmark": "contrast"} for cell in validity["cells"]]
     verdicts = {
-        "sweep": joint.sweep("underpowered", **own),
-        "perturb": joint.perturb("no_drop_detected", **own),
+        "sweep": joint.sweep("underpowered", **fields),
+        "perturb": joint.perturb("no_drop_detected", **fields),
         "memory": joint.memory(
-            "underpowered", without_memory={"sentence": LONG, "estimate": None}, **own
+            "underpowered", without_memory={"sentence": LONG, "estimate": None}, **fields
         ),
         "validity": {**validity, "cells": cells},
     }
@@ -199,8 +199,8 @@ def _index(folder: Path) -> str:
 
 def _comparison(folder: Path) -> str:
     cell = Cell("m", "exam", "", "rev0", "rev1", 100, "excess", "", "", True, {}, None, None, ())
-    found = PairedDifference(100, 100, 0.6, 0.7, 0.1, 0.02, 0.18, 15, 5, 0.04)
-    settings = tuple(SettingChange(Setting(Arm.NOISY_REWRITE, r), found, 0.04) for r in (1, 2))
+    difference = PairedDifference(100, 100, 0.6, 0.7, 0.1, 0.02, 0.18, 15, 5, 0.04)
+    settings = tuple(SettingChange(Setting(Arm.NOISY_REWRITE, r), difference, 0.04) for r in (1, 2))
     changed = (QuestionChange("q", "Who?", "Ann", ()),)
     change = CellChange("sweep", (cell,), (cell,), None, settings, (), (), 1, changed)
     return comparison_page([change], Path("before"), Path("after"))
@@ -263,15 +263,15 @@ def test_the_decision_stands_first_and_the_page_is_short(
 def test_a_chart_fills_its_card(browser: Any, page: Path) -> None:
     """A card takes at least two fifths of the page's width; lettering of 10 points is at most 18 px."""
     _open(browser, page, 1280)
-    found = browser.execute_script("""
+    sizes = browser.execute_script("""
         const main = document.querySelector("main").clientWidth;
         return [...document.querySelectorAll("svg.fig")].filter((one) => one.clientWidth).map((one) => {
             const box = one.closest(".box").clientWidth;
             return [one.clientWidth / box, box / main, one.clientWidth / one.viewBox.baseVal.width];
         });
     """)
-    assert found
-    for of_card, of_page, points in found:
+    assert sizes
+    for of_card, of_page, points in sizes:
         assert of_card > 0.85 and of_page > 0.4 and 10 * points <= 18
 
 
@@ -298,13 +298,13 @@ def test_how_often_the_procedure_is_wrong_is_as_large_as_the_rest(
     if every_page.stem in ("index", "comparison"):
         pytest.skip("no verdict stands on this page")
     _open(browser, every_page, 1280)
-    found = browser.execute_script("""
+    rates = browser.execute_script("""
         const size = (node) => parseFloat(getComputedStyle(node).fontSize);
         const rates = [...document.querySelectorAll("#sure [data-rates], #sure table.wrong td")];
         return rates.map((one) => [size(one), one.closest("details") === null, one.clientHeight > 0]);
     """)
     body = browser.execute_script("return parseFloat(getComputedStyle(document.body).fontSize)")
-    assert found and all(size >= body and open_ and seen for size, open_, seen in found)
+    assert rates and all(size >= body and open_ and seen for size, open_, seen in rates)
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -312,15 +312,15 @@ def test_three_questions_stand_open(browser: Any, page: Path, width: int) -> Non
     """Beside each other where there is room, else below; each with what was asked and how it was
     answered."""
     _open(browser, page, width)
-    found = browser.execute_script("""
+    boxes = browser.execute_script("""
         return [...document.querySelectorAll("#example .brief")].map((one) => {
             const at = one.getBoundingClientRect();
             return [at.top, at.height, one.querySelectorAll(".qtext").length, /[✓✗–?…!]/.test(one.textContent)];
         });
     """)
-    tops = [top for top, *_ in found]
-    assert len(found) == 3 and all(
-        height > 40 and texts and answered for _, height, texts, answered in found
+    tops = [top for top, *_ in boxes]
+    assert len(boxes) == 3 and all(
+        height > 40 and texts and answered for _, height, texts, answered in boxes
     )
     assert len(set(tops)) == (1 if width == 1280 else 3)
 
@@ -349,9 +349,9 @@ def test_four_cells_that_failed_say_what_how_sure_and_what_to_do_on_one_screen(
     browser: Any, tmp_path: Path
 ) -> None:
     deaf = validity_panels.cells(n=30)[1]
-    found = [replace(deaf, benchmark=f"benchmark_{k}") for k in range(4)]
+    cells = [replace(deaf, benchmark=f"benchmark_{k}") for k in range(4)]
     path = tmp_path / "page.html"
-    path.write_text(_validity(tmp_path, found), encoding="utf-8")
+    path.write_text(_validity(tmp_path, cells), encoding="utf-8")
     _open(browser, path, 1280)
     sure, end, height = browser.execute_script("""
         const bottom = (what) => document.querySelector(what).getBoundingClientRect().bottom;
@@ -377,7 +377,7 @@ def test_a_link_into_a_folded_section_opens_it_and_print_opens_all(
 
 def test_tables_sort_and_are_downloaded(browser: Any, made: Callable[[str], Path]) -> None:
     _open(browser, made("sweep"), 1280)
-    found = browser.execute_script("""
+    result = browser.execute_script("""
         document.querySelectorAll("details").forEach((d) => (d.open = true));
         const table = document.querySelector("#accuracy table"), head = table.tHead.rows[0].cells[4];
         const shown = () => [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[4].textContent));
@@ -389,9 +389,9 @@ def test_tables_sort_and_are_downloaded(browser: Any, made: Callable[[str], Path
         document.querySelector("#accuracy button.get").click();
         return [up, said, shown(), head.getAttribute("aria-sort"), saved];
     """)
-    up, said, down, then, ((name, href),) = found
+    up, order, down, then, ((name, href),) = result
     assert up == sorted(up) and down == sorted(up, reverse=True) and up != down
-    assert (said, then, name) == ("ascending", "descending", "accuracy_in_every_setting.csv")
+    assert (order, then, name) == ("ascending", "descending", "accuracy_in_every_setting.csv")
     assert href.startswith("data:text/csv") and href.count("%0D%0A") == len(up)
     picture = browser.execute_async_script("""
         const done = arguments[0];
@@ -404,19 +404,19 @@ def test_tables_sort_and_are_downloaded(browser: Any, made: Callable[[str], Path
 
 def test_dates_of_a_year_sort_and_what_has_none_stands_last(browser: Any, tmp_path: Path) -> None:
     started = ("2026-03-01 00:00", "", "2026-01-02 03:04")
-    lines = [Line(str(k), started=one) for k, one in enumerate(started)]
+    lines = [Line(str(k), started=start) for k, start in enumerate(started)]
     path = tmp_path / "index.html"
     path.write_text(
         render_page("report/runs.html.j2", rows=(), title="Runs", lines=lines, count=3),
         encoding="utf-8",
     )
     _open(browser, path, 1280)
-    found = browser.execute_script("""
+    column = browser.execute_script("""
         const table = document.querySelector("#runs table");
         [...table.tHead.rows[0].cells].at(-1).querySelector("button").click();
         return [...table.tBodies[0].rows].map((row) => row.cells[8].textContent);
     """)
-    assert found == ["2026-01-02 03:04", "2026-03-01 00:00", ""]
+    assert column == ["2026-01-02 03:04", "2026-03-01 00:00", ""]
 
 
 def test_every_table_sorts_and_every_table_and_figure_can_be_kept(

@@ -236,13 +236,13 @@ def _fits(browser: Any, page: Path, width: int, models: int) -> None:
         "#paper th",
         "#paper td",
     ]
-    for what in whole:
-        assert 0 < browser.execute_script(right, what) <= width, what
+    for selector in whole:
+        assert 0 < browser.execute_script(right, selector) <= width, selector
     # Lettering of 11 px: no text is below 10 points in a chart for telephones, 8 in another.
     scales = """return [...document.querySelectorAll(arguments[0])].filter((one) => one.clientWidth).map(
         (one) => one.clientWidth / one.viewBox.baseVal.width)"""
-    for what, points in (("svg.phone", 10), ("#paper svg.fig:not(.phone)", 8)):
-        assert min(browser.execute_script(scales, what)) * points > 11, what
+    for selector, points in (("svg.phone", 10), ("#paper svg.fig:not(.phone)", 8)):
+        assert min(browser.execute_script(scales, selector)) * points > 11, selector
     assert 0 < browser.execute_script(right, "svg.phone") <= width, (
         "a chart for telephones is cut off"
     )
@@ -253,9 +253,9 @@ def _fits(browser: Any, page: Path, width: int, models: int) -> None:
     assert browser.execute_script(silent) == 0, (
         "a figure is cut off and does not say that it scrolls"
     )
-    said = "return [...document.querySelector('#contrasts tbody tr').cells].map((c) => c.dataset.label ?? '').join()"
+    script = "return [...document.querySelector('#contrasts tbody tr').cells].map((c) => c.dataset.label ?? '').join()"
     names = ",r,Questions,Difference,95\xa0% interval,p (one-sided),Adjusted p (one-sided),Improve,Degrade,Note"
-    assert browser.execute_script(said) == names
+    assert browser.execute_script(script) == names
 
 
 def test_what_is_chosen_stands_in_the_address(browser: Any, panel: Path) -> None:
@@ -307,14 +307,14 @@ def test_the_grid_leads_from_what_changed_to_the_words_that_changed(
         "return document.querySelector('#grid tr.line th .muted').textContent"
     ).strip()
     messages = browser.execute_script(_MESSAGES)
-    (asked,) = [
+    (outcome,) = [
         o
         for o in panels.outcomes_of(3, 25)
         if (o.model, o.question_id, o.arm, o.routers, o.replicate)
         == (model, name, Arm.NOISY_REWRITE, 3, 0)
     ]
     assert [text for text, _ in messages] == list(
-        asked.router_messages
+        outcome.router_messages
     )  # to the letter, but for what was struck out
     assert all(marked for _, marked in messages)
     link = browser.current_url

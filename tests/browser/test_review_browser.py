@@ -94,10 +94,11 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     until("document.body.innerText.includes('override by alice')")
     assert gated(run_dir, keys) == 0
     refused = [
-        one
-        for one in browser.get_log("browser")
-        if "/run/" in one["message"] and one["level"] == "SEVERE"
+        message
+        for message in browser.get_log("browser")
+        if "/run/" in message["message"] and message["level"] == "SEVERE"
     ]
     assert all(
-        "Content Security Policy" in one["message"] or "40" in one["message"] for one in refused
+        "Content Security Policy" in message["message"] or "40" in message["message"]
+        for message in refused
     )

@@ -14,18 +14,18 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A benchmark that may hold unsafe texts; all of its texts are hostile."""
-    found = panels.cells("xstest", n=30)[:2]
-    text = panels.page(panels.verdict(found), panels.rows(found, panels.HOSTILE))
+    cells = panels.cells("xstest", n=30)[:2]
+    text = panels.page(panels.verdict(cells), panels.rows(cells, panels.HOSTILE))
     return panels.write(tmp_path_factory.mktemp("masked") / "report.html", text)
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded benchmark, whose texts are harmless."""
-    found = panels.cells(n=30)[:2]
+    cells = panels.cells(n=30)[:2]
     return panels.write(
         tmp_path_factory.mktemp("plain") / "report.html",
-        panels.page(panels.verdict(found), panels.rows(found)),
+        panels.page(panels.verdict(cells), panels.rows(cells)),
     )
 
 

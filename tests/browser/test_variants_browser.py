@@ -25,12 +25,12 @@ def test_what_is_chosen_is_kept_and_saved(browser: Any, tmp_path: Path) -> None:
     browser.execute_script(choose, "ok")
     assert not browser.find_element("id", "save").is_enabled()  # who reads is not said
 
-    def kept() -> bool:
+    def all_read() -> bool:
         # A browser writes what a page stores a moment after the page did, so the form is opened again.
         browser.get(form.as_uri())
         return bool(browser.find_element("id", "done").text == f"{N} of {N} read")
 
-    wait(browser, kept)
+    wait(browser, all_read)
     browser.execute_script(choose, "person")
     browser.find_element("css selector", "#forms input[value=unsure]").click()
     browser.find_element("id", "save").click()

@@ -41,19 +41,19 @@ def main() -> int:
         choices=[*findings.PAGES],
         help="which pages; all by default",
     )
-    asked = parser.parse_args()
-    if asked.findings is not None:
-        for line in findings.write(asked.data, asked.findings, asked.page):
+    arguments = parser.parse_args()
+    if arguments.findings is not None:
+        for line in findings.write(arguments.data, arguments.findings, arguments.page):
             print(line, flush=True)
         return 0
-    for name in asked.cases or CASES:
+    for name in arguments.cases or CASES:
         title, needed, report = CASES[name]
         print(f"\n## {title}\n", flush=True)
-        if not (asked.data / needed).exists():
-            print(f"Skipped: {needed} is not in {asked.data}.")
+        if not (arguments.data / needed).exists():
+            print(f"Skipped: {needed} is not in {arguments.data}.")
             continue
         start = time.monotonic()
-        for line in report(asked.data):
+        for line in report(arguments.data):
             print(line, flush=True)
         print(f"\n({name}: {time.monotonic() - start:.0f} s)", file=sys.stderr)
     return 0

@@ -35,9 +35,12 @@ def helm(data: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
                 )
                 models = tuple(list(row)[2:])
                 if right is not None:
-                    said = [row[name].strip() for name in models]
+                    letters = [row[name].strip() for name in models]
                     rows.append(
-                        [float(one == right) if one in tuple("ABCD") else np.nan for one in said]
+                        [
+                            float(letter == right) if letter in tuple("ABCD") else np.nan
+                            for letter in letters
+                        ]
                     )
                     subjects.append(path.stem)
     return models, np.array(rows).T, np.array(subjects)
@@ -57,7 +60,7 @@ def pro(data: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray
     ]
     source, category = np.empty(len(ids), dtype="U10"), np.empty(len(ids), dtype="U20")
     options = np.zeros(len(ids), dtype=np.int64)
-    source[i] = [one.partition("-")[0] for one in table["src"]]
+    source[i] = [name.partition("-")[0] for name in table["src"]]
     category[i], options[i] = table["category"], table["options"]
     return tuple(map(str, models)), scores, source, category, options
 
@@ -76,11 +79,11 @@ def halves(data: Path, references: int, kind: str) -> tuple[int, int, Tally]:
         names = rng.permutation(len(models))[: references + 1]
         cut = [order[:1000], order[1000:1500]]
         sides = [
-            Set({models[k]: scores[k, one] for k in names}, np.full(one.size, 4)) for one in cut
+            Set({models[k]: scores[k, part] for k in names}, np.full(part.size, 4)) for part in cut
         ]
         tested, *others = (models[k] for k in names)
         tally.add(panel(sides[0], sides[1], {tested: others}, seed=draw))
-    return sum(tally.found.values()), DRAWS, tally
+    return sum(tally.gaps.values()), DRAWS, tally
 
 
 def tau(scores: np.ndarray, published: np.ndarray, held_out: np.ndarray) -> str:
@@ -95,11 +98,11 @@ def spread(
     """SD between models of their true differences, points, with a 95 % interval by chi-squared of
     the spread."""
     sets = [(row[published], row[held_out]) for row in scores]
-    found = set_difference(sets[0], sets)
+    result = set_difference(sets[0], sets)
     df = len(sets) - 1
-    limits = [df * found.spread / scipy.stats.chi2.ppf(q, df) for q in (0.975, 0.025)]
-    low, high = (100 * float(np.sqrt(max(limit - found.sampling, 0.0))) for limit in limits)
-    return 100 * float(found.tau), low, high
+    limits = [df * result.spread / scipy.stats.chi2.ppf(q, df) for q in (0.975, 0.025)]
+    low, high = (100 * float(np.sqrt(max(limit - result.sampling, 0.0))) for limit in limits)
+    return 100 * float(result.tau), low, high
 
 
 def pro_pairs(data: Path) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -131,11 +134,11 @@ def stemez(data: Path, references: int, as_wrong: bool) -> tuple[Tally, Counter[
         mine = np.flatnonzero(source == name)
         sides.append(Set({m: scores[k, mine] for k, m in enumerate(models)}, options[mine]))
     rng, tally, gates = np.random.default_rng(references), Tally(), Counter[str]()
-    asked = {}
+    chosen = {}
     for model in models:
         others = [name for name in rng.permutation(models) if name[:4].lower() != model[:4].lower()]
-        asked[model] = others[:references]
-    results = panel(sides[0], sides[1], asked)
+        chosen[model] = others[:references]
+    results = panel(sides[0], sides[1], chosen)
     tally.add(results)
     gates.update(gate.name for result in results for gate in result.gates if gate.status == "fail")
     return tally, gates
@@ -144,10 +147,13 @@ def stemez(data: Path, references: int, as_wrong: bool) -> tuple[Tally, Counter[
 def report_helm(data: Path) -> Iterator[str]:
     """Lines of markdown."""
     yield "| sets, 1,000 and 500 items | references | gap found where none is | withheld |\n|---|---|---|---|"
-    for kind, what in (("halves", "random halves of MMLU"), ("subjects", "other subjects of MMLU")):
+    for kind, label in (
+        ("halves", "random halves of MMLU"),
+        ("subjects", "other subjects of MMLU"),
+    ):
         for references in (5, 8):
             k, n, tally = halves(data, references, kind)
-            yield f"| {what} | {references} | {rate(k, n)} | {tally.verdicts['withheld']} |"
+            yield f"| {label} | {references} | {rate(k, n)} | {tally.verdicts['withheld']} |"
 
 
 def report_pro(data: Path) -> Iterator[str]:
@@ -156,17 +162,17 @@ def report_pro(data: Path) -> Iterator[str]:
     parsed = scores[np.isnan(scores).mean(axis=1) < 0.01]
     yield f"| pair of sets | tau, 28 models, no letter as wrong | tau, the {len(parsed)} models with 99 % parsed |"
     yield "|---|---|---|"
-    for what, one, other in pro_pairs(data):
-        yield f"| {what} | {tau(np.nan_to_num(scores), one, other)} | {tau(parsed, one, other)} |"
+    for label, first, other in pro_pairs(data):
+        yield f"| {label} | {tau(np.nan_to_num(scores), first, other)} | {tau(parsed, first, other)} |"
     yield "\n`stemez` items as held-out items of MMLU, 28 models, references of other families:\n"
     yield "| references | what is no letter | gap found | verdicts | gates that failed |\n|---|---|---|---|---|"
     for as_wrong in (False, True):
         for references in (5, 8):
             tally, gates = stemez(data, references, as_wrong)
             shown = (
-                ", ".join(f"{k} {v}" for k, v in sorted(one.items()))
-                for one in (tally.verdicts, gates)
+                ", ".join(f"{k} {v}" for k, v in sorted(counts.items()))
+                for counts in (tally.verdicts, gates)
             )
-            said = "wrong" if as_wrong else "unparsed"
-            found = rate(tally.verdicts[FOUND], tally.verdicts.total())
-            yield f"| {references} | {said} | {found} | {' | '.join(shown)} |"
+            treatment = "wrong" if as_wrong else "unparsed"
+            share = rate(tally.verdicts[FOUND], tally.verdicts.total())
+            yield f"| {references} | {treatment} | {share} | {' | '.join(shown)} |"

@@ -50,7 +50,7 @@ def board_of(published: Set, held_out: Set, references: Sequence[str] = ()) -> L
     """Return the leaderboard of two sets, each model against the named references or all others."""
     sets = {published.name: published, held_out.name: held_out}
     models = sorted(published.scores)
-    chosen = {model: [one for one in references or models if one != model] for model in models}
+    chosen = {model: [name for name in references or models if name != model] for model in models}
     cells = score_cells(items_of(sets), answers_of(sets, models), chosen)
     # The items have no words here, and what was invented for them tells nothing.
     return leaderboard([replace(cell, kind=None) for cell in cells], chosen=bool(references))
@@ -62,12 +62,12 @@ def board_table(board: Leaderboard, shown: int = SHOWN) -> list[str]:
         "| model | rank | rank without memory | score | without memory, 95 % | p, Holm | verdict |",
         "|---|---|---|---|---|---|---|",
     ]
-    kept = [row for k, row in enumerate(board.rows) if row.is_finding or k < shown]
-    lines += [_line(row) for row in kept]
-    if left := len(board.rows) - len(kept):
+    listed = [row for k, row in enumerate(board.rows) if row.is_finding or k < shown]
+    lines += [_line(row) for row in listed]
+    if left := len(board.rows) - len(listed):
         lines.append(f"\nNo gap is found for the {left} models that the table leaves out.")
     # The column has verdicts, so the result of a failed check follows the table.
-    lines += [f"\n{row.model} is not judged. {row.why}" for row in kept if row.without is None]
+    lines += [f"\n{row.model} is not judged. {row.why}" for row in listed if row.without is None]
     return lines
 
 
@@ -103,7 +103,7 @@ def livecodebench_page(data: Path) -> Finding:
     (row,) = (row for row in short.rows if row.model == livecodebench.LEARNT)
     assert row.without is not None
     low, value, high = (
-        f"{100 * one:.1f}" for one in (row.without.low, row.without.estimate, row.without.high)
+        f"{100 * share:.1f}" for share in (row.without.low, row.without.estimate, row.without.high)
     )
     return Finding(
         "LiveCodeBench: 45 models before and after September 2023",
@@ -135,13 +135,13 @@ def livecodebench_page(data: Path) -> Finding:
 def mmlu_pro_page(data: Path) -> Finding:
     _, scores, *_ = answers.pro(data)
     spread = [
-        (what, answers.spread(np.nan_to_num(scores), a, b))
-        for what, a, b in answers.pro_pairs(data)
+        (label, answers.spread(np.nan_to_num(scores), a, b))
+        for label, a, b in answers.pro_pairs(data)
     ]
     halves, other = spread[0][1], spread[-1][1]
     lines = ["| pair of sets | SD of true differences, points (95 %) |", "|---|---|"]
     lines += [
-        f"| {what} | {value:.1f} [{low:.1f}, {high:.1f}] |" for what, (value, low, high) in spread
+        f"| {label} | {value:.1f} [{low:.1f}, {high:.1f}] |" for label, (value, low, high) in spread
     ]
     return Finding(
         "MMLU-Pro: items of another source are no held-out items",
@@ -150,7 +150,7 @@ def mmlu_pro_page(data: Path) -> Finding:
         f"standard deviation is {halves[0]:.1f} points. So a gap of a few points to another source "
         "does not show memory.",
         bars(
-            [(what, *found) for what, found in spread],
+            [(label, *limits) for label, limits in spread],
             "SD between models of true differences, points",
         ),
         lines,
@@ -172,17 +172,16 @@ def helm_page(data: Path) -> Finding:
         for side in sides
     ]
     board = board_of(replace(sets[0], name="half of MMLU"), sets[1])
-    held = [row for row in board.judged if row.without and row.score]
+    scored = [row for row in board.judged if row.without and row.score]
     inside = sum(
         row.without.low <= row.score.estimate <= row.without.high
-        for row in held
+        for row in scored
         if row.without and row.score
     )
     return Finding(
         "HELM's answers to MMLU: where nothing differs, nothing is found",
-        f"Between two random halves of MMLU, {len(board.findings)} of {len(models)} models have a "
-        f"gap. For {inside} of {len(held)} judged models, the score lies within the 95 % interval of the score without "
-        "memory.",
+        f"Between two random halves of MMLU, {len(board.findings)} of {len(models)} models have a gap. For {inside} of "
+        f"{len(scored)} judged models, the score lies within the 95 % interval of the score without memory.",
         board_picture(board),
         board_table(board),
         (
@@ -199,26 +198,26 @@ def constat_page(data: Path) -> Finding:
     rows = []
     for kind, prior in (("synthetic", "held_out"), ("rephrase", "rewording")):
         for benchmark in tables.BENCHMARKS:
-            public, planted = tables.found(data / tables.FOLDER / f"{benchmark}_{kind}.csv", prior)
+            public, planted = tables.counts(data / tables.FOLDER / f"{benchmark}_{kind}.csv", prior)
             rows.append(
                 (benchmark, "new items" if kind == "synthetic" else "rewordings", public, planted)
             )
     new = [row for row in rows if row[1] == "new items"]
-    found, all_ = (sum(planted[k] for *_, planted in new) for k in (0, 1))
-    public, every = (sum(one[k] for *_, one, _ in new) for k in (0, 1))
+    n_found, all_ = (sum(planted[k] for *_, planted in new) for k in (0, 1))
+    public, every = (sum(counts[k] for *_, counts, _ in new) for k in (0, 1))
     lines = [
         "| benchmark | held-out items | planted models found | public models found |",
         "|---|---|---|---|",
     ]
     lines += [
-        f"| {name} | {what} | {b[0]} of {b[1]} | {a[0]} of {a[1]} |" for name, what, a, b in rows
+        f"| {name} | {label} | {b[0]} of {b[1]} | {a[0]} of {a[1]} |" for name, label, a, b in rows
     ]
     shares_ = [
-        (f"{name}, {what}", 100 * b[0] / b[1], 100 * a[0] / a[1]) for name, what, a, b in rows
+        (f"{name}, {label}", 100 * b[0] / b[1], 100 * a[0] / a[1]) for name, label, a, b in rows
     ]
     return Finding(
         "ConStat's models: contaminated on purpose",
-        f"With new items as held-out items, the audit finds memory in {found} of {all_} models whose score rose by "
+        f"With new items as held-out items, the audit finds memory in {n_found} of {all_} models whose score rose by "
         f"training on the exam, and in {public} of {every} public models.",
         pairs(shares_, "found, % of models"),
         lines,
@@ -240,11 +239,11 @@ def gsm8k_page(data: Path) -> Finding:
     )
     rows = []
     for model in joined.models:
-        own = [share[0] for share in shares(joined, model, "gsm8k").values()]
-        read = np.array([one for one in own if one is not None])
+        parsed = [share[0] for share in shares(joined, model, "gsm8k").values()]
+        read = np.array([share for share in parsed if share is not None])
         score = score_of(read)
         if score is not None:
-            rows.append((model, score.estimate, score.low, score.high, len(own) - read.size))
+            rows.append((model, score.estimate, score.low, score.high, len(parsed) - read.size))
     rows.sort(key=lambda row: -row[1])
     close = sum(row[3] >= rows[0][1] for row in rows)
     lines = ["| model | score, 95 % | unparsed |", "|---|---|---|"]
@@ -345,19 +344,19 @@ def write(data: Path, out: Path, names: Sequence[str] = ()) -> Iterator[str]:
         if not (data / needed).exists():
             yield f"Skipped: {needed} is not in {data}."
             continue
-        one = make(data)
-        (out / f"{name}.svg").write_text(canvas.svg_text(one.figure), encoding="utf-8")
-        (out / f"{name}.md").write_text(page(name, one), encoding="utf-8")
-        yield f"{name}: {one.sentence}"
+        finding = make(data)
+        (out / f"{name}.svg").write_text(canvas.svg_text(finding.figure), encoding="utf-8")
+        (out / f"{name}.md").write_text(page(name, finding), encoding="utf-8")
+        yield f"{name}: {finding.sentence}"
 
 
-def page(name: str, one: Finding) -> str:
-    silent = "\n".join(f"- {line}" for line in one.silent)
-    table = "\n".join(one.table)
-    caption = f"{one.caption}\n\n" if one.caption else ""
+def page(name: str, finding: Finding) -> str:
+    silent = "\n".join(f"- {line}" for line in finding.silent)
+    table = "\n".join(finding.table)
+    caption = f"{finding.caption}\n\n" if finding.caption else ""
     return (
-        f"# {one.title}\n\n**{one.sentence}**\n\n![{one.title}]({name}.svg)\n\n{caption}{table}\n\n"
-        f"## What it does not say\n\n{silent}\n\n## The command\n\n```\n{one.command}\n```\n"
+        f"# {finding.title}\n\n**{finding.sentence}**\n\n![{finding.title}]({name}.svg)\n\n{caption}{table}\n\n"
+        f"## What it does not say\n\n{silent}\n\n## The command\n\n```\n{finding.command}\n```\n"
     )
 
 

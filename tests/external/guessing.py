@@ -26,7 +26,7 @@ def report(data: Path) -> Iterator[str]:
     """Lines of markdown: each log alone, and each as held-out items of each other."""
     logs = sorted((data / FOLDER).glob("samples_*.jsonl"))
     alone = [verdict([str(log)]) for log in logs]
-    pairs = [verdict([str(one), "--held-out", str(other)]) for one, other in permutations(logs, 2)]
+    pairs = [verdict([str(log), "--held-out", str(other)]) for log, other in permutations(logs, 2)]
     yield "| asked of pythia-14m's logs | withheld |\n|---|---|"
     yield f"| each of {len(logs)} logs alone | {alone.count('withheld')} of {len(alone)} |"
     yield f"| each against each other as held-out items | {pairs.count('withheld')} of {len(pairs)} |"

@@ -39,12 +39,12 @@ class Tally:
     which the gap's p was at most .05 before the correction."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
-    found: Counter[str] = field(default_factory=Counter)
+    gaps: Counter[str] = field(default_factory=Counter)
     alone: Counter[str] = field(default_factory=Counter)
 
     def add(self, results: Sequence[MemoryResult]) -> None:
         self.verdicts.update(str(result.decision.verdict) for result in results)
-        self.found.update(result.model for result in results if result.decision.verdict == FOUND)
+        self.gaps.update(result.model for result in results if result.decision.verdict == FOUND)
         for result in results:
             pvalue = result.evidence.indicator(Name.GAP).pvalue if result.evidence else None
             self.alone.update([result.model] * (pvalue is not None and pvalue <= ALPHA))
@@ -56,29 +56,29 @@ def panel(
     """references: {judged model: its references}. Holm's correction is over all of them, as in a
     run."""
     sets = {"published": published, "held_out": held_out}
-    names = {*references, *(name for own in references.values() for name in own)}
+    names = {*references, *(name for chosen in references.values() for name in chosen)}
     settings = Settings(MemoryThresholds(), seed, 999, shipped_table(JUDGE.shipped))
     cells = score_cells(items_of(sets), answers_of(sets, names), references, seed)
     untexted = [
         replace(cell, kind=None) for cell in cells
     ]  # the options are invented: their words tell nothing
-    return analyse([readable(one, settings.thresholds) for one in untexted], settings)
+    return analyse([readable(cell, settings.thresholds) for cell in untexted], settings)
 
 
 def items_of(sets: Mapping[str, Set]) -> dict[str, list[Item]]:
     """Return items without words, by set."""
     return {
-        name: [_item(name, k, int(of)) for k, of in enumerate(one.options)]
-        for name, one in sets.items()
+        name: [_item(name, k, int(of)) for k, of in enumerate(record.options)]
+        for name, record in sets.items()
     }
 
 
 def answers_of(sets: Mapping[str, Set], models: Iterable[str]) -> Answers:
     """Return the scores by model and set, an item each."""
     return {
-        (model, name): _answers(name, one.scores[model])
+        (model, name): _answers(name, record.scores[model])
         for model in models
-        for name, one in sets.items()
+        for name, record in sets.items()
     }
 
 
@@ -94,5 +94,5 @@ def _answers(name: str, scores: np.ndarray) -> dict[str, list[float | None]]:
 
 def rate(k: int, n: int) -> str:
     """k of n with the exact 95 % interval (Clopper-Pearson)."""
-    found = scipy.stats.binomtest(k, n).proportion_ci(0.95)
-    return f"{k} of {n} ({100 * k / n:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}])"
+    interval = scipy.stats.binomtest(k, n).proportion_ci(0.95)
+    return f"{k} of {n} ({100 * k / n:.1f} % [{100 * interval.low:.1f}, {100 * interval.high:.1f}])"

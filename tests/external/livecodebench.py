@@ -158,11 +158,11 @@ def drawn(data: Path, platform: str, size: int, draws: int = DRAWS) -> tuple[Tal
     negative = [name for name in sorted(before.scores) if name not in (*POSITIVE, *AMBIGUOUS)]
     rng, tally = np.random.default_rng(size), Tally()
     for draw in range(draws):
-        asked = {}
+        chosen = {}
         for model in (*POSITIVE, *negative):
             others = [name for name in rng.permutation(negative) if family(name) != family(model)]
-            asked[model] = others[:size]
-        tally.add(panel(before, after, asked, seed=draw))
+            chosen[model] = others[:size]
+        tally.add(panel(before, after, chosen, seed=draw))
     return tally, draws
 
 
@@ -178,12 +178,12 @@ def report(data: Path) -> Iterator[str]:
     yield "| references | platform | of the positives | of the negatives | ambiguous | withheld |"
     yield "|---|---|---|---|---|---|"
     for platform in ("leetcode", "atcoder"):
-        for names, what in (
+        for names, label in (
             (REFERENCES[:5], "the first five"),
             (REFERENCES, "all eight"),
             ((*REFERENCES[1:], LEARNT), f"seven, and {LEARNT}"),
         ):
-            yield _counts(imported(data, platform, names), platform, what)
+            yield _counts(imported(data, platform, names), platform, label)
         yield _counts(
             imported(data, platform, REFERENCES, strata=True),
             platform,
@@ -195,25 +195,25 @@ def report(data: Path) -> Iterator[str]:
     for platform in ("leetcode", "atcoder"):
         for size in (5, 8):
             tally, draws = drawn(data, platform, size)
-            positive = sum(tally.found[name] for name in POSITIVE) / draws
-            other = sum(tally.found.values()) / draws - positive
+            positive = sum(tally.gaps[name] for name in POSITIVE) / draws
+            other = sum(tally.gaps.values()) / draws - positive
             alone = sum(tally.alone[name] for name in POSITIVE) / draws
             missed = (
-                [name for name in POSITIVE if not tally.found[name]]
+                [name for name in POSITIVE if not tally.gaps[name]]
                 if platform == "leetcode"
                 else []
             )
-            found = f"{positive:.1f} of 11 | {alone:.1f}"
-            yield f"| {size} | {platform} | {found} | {other:.1f} of 29 | {', '.join(missed) or 'none'} |"
+            shares = f"{positive:.1f} of 11 | {alone:.1f}"
+            yield f"| {size} | {platform} | {shares} | {other:.1f} of 29 | {', '.join(missed) or 'none'} |"
 
 
 def _row(cell: dict[str, Any]) -> str:
-    what = "+" if cell["model"] in POSITIVE else "?" if cell["model"] in AMBIGUOUS else ""
+    kind = "+" if cell["model"] in POSITIVE else "?" if cell["model"] in AMBIGUOUS else ""
     estimate = (cell["without_memory"] or {}).get("estimate")
     without = "not identified"
     if estimate:
-        one = estimate["without"]
-        without = f"{one['estimate']:.2f} [{one['low']:.2f}, {one['high']:.2f}]"
+        limits = estimate["without"]
+        without = f"{limits['estimate']:.2f} [{limits['low']:.2f}, {limits['high']:.2f}]"
     gap = next(indicator for indicator in cell["indicators"] if indicator["name"] == "gap")
     shown = (
         ""
@@ -221,7 +221,7 @@ def _row(cell: dict[str, Any]) -> str:
         else f"{gap['estimate']:+.1f} [{gap['low']:+.1f}, {gap['high']:+.1f}]"
     )
     p = "" if gap["adjusted"] is None else f"{gap['adjusted']:.2g}"
-    return f"| {cell['model']} | {what} | {cell['score']:.2f} | {without} | {shown} | {p} | {cell['verdict']} |"
+    return f"| {cell['model']} | {kind} | {cell['score']:.2f} | {without} | {shown} | {p} | {cell['verdict']} |"
 
 
 def _gap(cell: dict[str, Any]) -> float:
@@ -233,15 +233,15 @@ def _gap(cell: dict[str, Any]) -> float:
     )
 
 
-def _counts(cells: list[dict[str, Any]], platform: str, what: str) -> str:
-    found = [cell["model"] for cell in cells if cell["verdict"] == FOUND]
+def _counts(cells: list[dict[str, Any]], platform: str, label: str) -> str:
+    models = [cell["model"] for cell in cells if cell["verdict"] == FOUND]
     judged = [cell["model"] for cell in cells]
     positive = [name for name in POSITIVE if name in judged]
     doubtful = [name for name in AMBIGUOUS if name in judged]
     rest = [name for name in judged if name not in (*positive, *doubtful)]
     shares = (
-        f"{sum(name in found for name in group)} of {len(group)}"
+        f"{sum(name in models for name in group)} of {len(group)}"
         for group in (positive, rest, doubtful)
     )
     withheld = sum(cell["verdict"] == "withheld" for cell in cells)
-    return f"| {what} | {platform} | {' | '.join(shares)} | {withheld} |"
+    return f"| {label} | {platform} | {' | '.join(shares)} | {withheld} |"

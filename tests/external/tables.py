@@ -27,11 +27,11 @@ def report(data: Path) -> Iterator[str]:
             if not path.is_file():
                 yield f"| {benchmark}, {kind} | not here | |"
                 continue
-            public, planted = found(path, prior)
+            public, planted = counts(path, prior)
             yield f"| {benchmark}, {kind} | {rate(*public)} | {rate(*planted)} |"
 
 
-def found(path: Path, prior: str) -> tuple[tuple[int, int], tuple[int, int]]:
+def counts(path: Path, prior: str) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return (found, all) of the public models and of the planted ones."""
     with path.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
@@ -52,8 +52,10 @@ def found(path: Path, prior: str) -> tuple[tuple[int, int], tuple[int, int]]:
             sampling = float(np.mean(errors[others] ** 2))
             items = float(np.hypot(errors[k], np.sqrt(sampling / REFERENCES)))
             beyond, spread = float(gaps[k] - gaps[others].mean()), float(gaps[others].var(ddof=1))
-            told = predictive(beyond, items, _ITEMS_DF, spread, sampling, REFERENCES, PRIORS[prior])
-            times[k] += told.pvalue <= LEVEL
+            prediction = predictive(
+                beyond, items, _ITEMS_DF, spread, sampling, REFERENCES, PRIORS[prior]
+            )
+            times[k] += prediction.pvalue <= LEVEL
     often = times > DRAWS / 2
     return (int(often[public].sum()), public.size), (
         int(often[made & real].sum()),

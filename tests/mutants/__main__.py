@@ -55,15 +55,15 @@ PRELOADED = (
 
 
 def modules() -> list[Path]:
-    found = {
+    paths = {
         p for room in ROOMS for p in Path("audit", room).rglob("*.py") if p.name != "__init__.py"
     }
-    return sorted(found.union(*(Path("audit").glob(f"*/{name}") for name in FILES)))
+    return sorted(paths.union(*(Path("audit").glob(f"*/{name}") for name in FILES)))
 
 
 def places() -> dict[tuple[str, tuple[int, int]], list[tuple[str, int]]]:
     """(module, position) -> the mutations of that place: (operator, occurrence)."""
-    found: dict[tuple[str, tuple[int, int]], list[tuple[str, int]]] = defaultdict(list)
+    mutations: dict[tuple[str, tuple[int, int]], list[tuple[str, int]]] = defaultdict(list)
     operators = [(name, get_operator(name)) for name in operator_names()]
     for path in modules():
         tree = get_ast_from_path(path)
@@ -76,8 +76,8 @@ def places() -> dict[tuple[str, tuple[int, int]], list[tuple[str, int]]]:
                 for start, _ in operator().mutation_positions(node)
             )
             for k, start in enumerate(at):
-                found[str(path), start].append((name, k))
-    return found
+                mutations[str(path), start].append((name, k))
+    return mutations
 
 
 def mutants(seed: int) -> Iterator[tuple[str, str, str]]:
@@ -116,42 +116,42 @@ def tests_of(path: str, all_of_folder: bool = False) -> list[str]:
     package, name = dotted.rsplit(".", 1)
     wanted = (f"from {dotted} import", f"from {package} import {name}", f"import {dotted}")
     texts = {p: p.read_text(encoding="utf-8") for p in TESTS.rglob("test_*.py")}
-    found = [p for p, text in texts.items() if any(one in text for one in wanted)]
-    own = TESTS / package.split(".")[1]
-    found = found or [*own.glob("test_*.py")] or [*TESTS.rglob(f"test_*{name}*.py")]
-    ordered = sorted(found, key=lambda p: (p.parent != own, p.name))
+    matches = [p for p, text in texts.items() if any(module in text for module in wanted)]
+    folder = TESTS / package.split(".")[1]
+    matches = matches or [*folder.glob("test_*.py")] or [*TESTS.rglob(f"test_*{name}*.py")]
+    ordered = sorted(matches, key=lambda p: (p.parent != folder, p.name))
     return [
         str(p)
         for p in dict.fromkeys(
-            [*ordered, *(sorted(own.glob("test_*.py")) if all_of_folder else ())]
+            [*ordered, *(sorted(folder.glob("test_*.py")) if all_of_folder else ())]
         )
     ]
 
 
 def survives(path: str, changed: str, tests: list[str], slow_s: float) -> tuple[bool, str]:
     """Whether every test passes on the changed module, and the first that does not, or "no end"."""
-    alive, said, cut = _meet(path, changed, tests, slow_s)
+    alive, message, cut = _meet(path, changed, tests, slow_s)
     if alive and cut:
         *_, slow = _meet(path, Path(path).read_text(encoding="utf-8"), cut, slow_s)
         if quick := [test for test in cut if test not in slow]:
-            alive, said, endless = _meet(path, changed, quick, ENDLESS * slow_s)
-            return (False, "no end") if endless else (alive, said)
-    return alive, said
+            alive, message, endless = _meet(path, changed, quick, ENDLESS * slow_s)
+            return (False, "no end") if endless else (alive, message)
+    return alive, message
 
 
 def _meet(path: str, changed: str, tests: list[str], slow_s: float) -> tuple[bool, str, list[str]]:
     """As `survives`, with the tests that were cut off after `slow_s`. The module is put back."""
     module = Path(path)
     before = module.read_bytes()
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         try:
             module.write_text(changed, encoding="utf-8")
-            child = os.fork() or _ask(tests, said.fileno(), slow_s)
+            child = os.fork() or _ask(tests, output.fileno(), slow_s)
             _, status = os.waitpid(child, 0)
         finally:
             module.write_bytes(before)
-        said.seek(0)
-        lines = said.read().decode(errors="replace").splitlines()
+        output.seek(0)
+        lines = output.read().decode(errors="replace").splitlines()
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
         return False, "no end", []
     code = os.waitstatus_to_exitcode(status)
@@ -206,33 +206,37 @@ def main() -> None:
     parser.add_argument(
         "--again", action="store_true", help="the survivors in --out, by all tests of their folder"
     )
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     for name in PRELOADED:
         importlib.import_module(name)
     sys.dont_write_bytecode = True
-    told = asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else []
-    rows: dict[int, dict[str, Any]] = {row["k"]: row for row in map(json.loads, told)}
-    for k, (path, operator, changed) in zip(range(asked.n), mutants(asked.seed), strict=False):
-        if (k in rows) != asked.again or (asked.again and not rows[k]["survived"]):
+    lines = arguments.out.read_text(encoding="utf-8").splitlines() if arguments.out.exists() else []
+    rows: dict[int, dict[str, Any]] = {row["k"]: row for row in map(json.loads, lines)}
+    for k, (path, operator, changed) in zip(
+        range(arguments.n), mutants(arguments.seed), strict=False
+    ):
+        if (k in rows) != arguments.again or (arguments.again and not rows[k]["survived"]):
             continue
         before, start = Path(path).read_text(encoding="utf-8"), time.monotonic()
         diff = [*difflib.unified_diff(before.splitlines(), changed.splitlines(), lineterm="", n=0)][
             2:
         ]
-        tests = tests_of(path, all_of_folder=asked.again)
-        alive, said = survives(path, changed, tests, AGAIN_CPU_S if asked.again else SLOW_CPU_S)
+        tests = tests_of(path, all_of_folder=arguments.again)
+        alive, message = survives(
+            path, changed, tests, AGAIN_CPU_S if arguments.again else SLOW_CPU_S
+        )
         row = {
             "k": k,
             "path": path,
             "operator": operator,
             "survived": alive,
             "diff": diff,
-            "said": said,
+            "said": message,
         }
         rows[k] = {**row, "seconds": round(time.monotonic() - start)}
-        with asked.out.open("a", encoding="utf-8") as file:
+        with arguments.out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(rows[k]) + "\n")
-        killed = sum(not one["survived"] for one in rows.values())
+        killed = sum(not mutant["survived"] for mutant in rows.values())
         print(
             f"{killed} of {len(rows)} killed; {path} {'SURVIVED' if alive else 'killed'} {diff}",
             flush=True,

@@ -39,8 +39,8 @@ def run_shouting(run_dir: Path, *words: str) -> RunResult:
     from shouting.audit import SHOUTING
     from shouting.config import ShoutingConfig, from_hydra
 
-    asked = ("model=scripted", f"run_dir={run_dir}", "progress=false", *words)
-    config = from_hydra(compose_command("shouting", asked, ShoutingConfig))
+    arguments = ("model=scripted", f"run_dir={run_dir}", "progress=false", *words)
+    config = from_hydra(compose_command("shouting", arguments, ShoutingConfig))
     thresholds = Thresholds.from_mapping(config.verdict).to_dict()
     with Display(quiet=True) as display:
         return run_audit(

@@ -199,7 +199,7 @@ def independent_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> F
 def nested_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A finished run as `make audit`'s: 30 questions, nested draws, replicates, ensemble control.
     To be read only."""
-    asked = (
+    words = (
         "r=1..3",
         "n=30",
         "draws=nested",
@@ -207,7 +207,7 @@ def nested_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Finish
         "clean_replicates=2",
         "replicate_restart=true",
     )
-    done = sweep_here(*asked, run_dir=tmp_path_factory.mktemp("nested") / "run")
+    done = sweep_here(*words, run_dir=tmp_path_factory.mktemp("nested") / "run")
     assert done.code == 0, done.out
     return done
 

@@ -61,9 +61,9 @@ def rows_of(run_dir: Path) -> list[dict]:
 def by_key(run_dir: Path, *names: str) -> dict[tuple, dict]:
     """Every row by the columns that make it one."""
     rows = rows_of(run_dir)
-    found = {tuple(row[name] for name in names): row for row in rows}
-    assert len(found) == len(rows)
-    return found
+    by_columns = {tuple(row[name] for name in names): row for row in rows}
+    assert len(by_columns) == len(rows)
+    return by_columns
 
 
 def stamps(paths: Iterable[Path]) -> dict[Path, int]:
@@ -73,9 +73,9 @@ def stamps(paths: Iterable[Path]) -> dict[Path, int]:
 
 def lose_a_shard(run_dir: Path) -> dict[Path, int]:
     """The stamps of the shards that are left."""
-    first, *kept = sorted((run_dir / "shards").iterdir())
+    first, *others = sorted((run_dir / "shards").iterdir())
     first.unlink()
-    return stamps(kept)
+    return stamps(others)
 
 
 def rebuilt_alike(finished: Path, copy: Path, needed: str) -> None:

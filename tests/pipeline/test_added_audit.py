@@ -76,9 +76,9 @@ def test_what_is_lost_is_run_again_and_nothing_else(finished, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(finished, run_dir)
     before = {key: row["answer"] for key, row in by_key(run_dir, *KEY).items()}
-    kept = lose_a_shard(run_dir)
+    left = lose_a_shard(run_dir)
     assert run_shouting(run_dir, *ASKED).rows == 75
-    assert stamps(kept) == kept
+    assert stamps(left) == left
     after = {key: row["answer"] for key, row in by_key(run_dir, *KEY).items()}
     assert after == before  # the same seeds give the same answers
 
@@ -207,7 +207,10 @@ def test_its_commands_are_found():
         [sys.executable, "-c", ALL, *COMMANDS], env=env, cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert all(said in done.stdout for said in COMMANDS.values()) and "Hydra" not in done.stdout
+    assert (
+        all(sentence in done.stdout for sentence in COMMANDS.values())
+        and "Hydra" not in done.stdout
+    )
 
 
 def test_an_audit_is_three_hundred_lines_at_most():

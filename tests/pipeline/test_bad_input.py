@@ -25,14 +25,18 @@ def exam(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(("words", "lines", "said"), REFUSED, ids=lambda one: " ".join(one)[:30])
-def test_what_cannot_be_asked_is_named_and_leaves_no_run(sweep, exam, words, lines, said):
+@pytest.mark.parametrize(
+    ("words", "lines", "parts"), REFUSED, ids=lambda words: " ".join(words)[:30]
+)
+def test_what_cannot_be_asked_is_named_and_leaves_no_run(sweep, exam, words, lines, parts):
     done = sweep(
         *words,
         *(exam(lines) if lines else ()),
         model="" if "model=qwen3_8b" in words else "scripted",
     )
-    assert done.code == 1 and all(one in done.out for one in said) and "Traceback" not in done.out
+    assert (
+        done.code == 1 and all(part in done.out for part in parts) and "Traceback" not in done.out
+    )
     assert not done.run_dir.exists()
 
 
@@ -55,7 +59,7 @@ def test_a_prompt_too_long_is_an_error_row_and_is_asked_again_on_request(sweep, 
     )
     assert all(row["correct"] is not None for row in rows if not row["error"])
 
-    again = sweep(*arguments, "store.retry_errors=true")
-    assert again.code == 0, again.out
-    assert "3 error" in again.out
+    retried = sweep(*arguments, "store.retry_errors=true")
+    assert retried.code == 0, retried.out
+    assert "3 error" in retried.out
     assert len(keys_of(done.run_dir)) == len(set(keys_of(done.run_dir))) == 6

@@ -34,19 +34,19 @@ def test_sigterm_keeps_what_two_models_stored_side_by_side_and_says_so(command, 
     )
     run.process.send_signal(signal.SIGTERM)
     code, out = run.wait()
-    kept = keys_of(run.run_dir)
+    keys = keys_of(run.run_dir)
     assert (
-        code == 143 and {key[0] for key in kept} == {"one", "two"} and len(set(kept)) == len(kept)
+        code == 143 and {key[0] for key in keys} == {"one", "two"} and len(set(keys)) == len(keys)
     ), out
     assert all(
-        sum(key[0] == name for key in kept) < 60 for name in ("one", "two")
+        sum(key[0] == name for key in keys) < 60 for name in ("one", "two")
     )  # neither waited for the other
     assert out.rstrip().endswith(
-        f"Stopped: {len(kept)} rows kept in {run.run_dir}; the same command goes on"
+        f"Stopped: {len(keys)} rows kept in {run.run_dir}; the same command goes on"
     )
     # What Ray's core says of its own settings, of the level of its own log, and of a signal that it
     # gets.
-    assert not [said for said in ("Traceback", "[E ", "logging.cc", "***") if said in out], out
+    assert not [mark for mark in ("Traceback", "[E ", "logging.cc", "***") if mark in out], out
 
 
 def test_a_dead_endpoint_is_one_sentence_soon(sweep):

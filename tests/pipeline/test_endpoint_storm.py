@@ -60,16 +60,16 @@ def test_a_run_stops_at_its_amount_and_goes_on_with_a_larger_one(
         words = ["r=1", "n=4", "canary=false", f"model.openai_compatible.{endpoint}", money]
 
         stopped = sweep(*words, "cost.max=250", model="openai_compatible")
-        asked, rows = len(server.calls), rows_of(stopped.run_dir)
+        n_calls, rows = len(server.calls), rows_of(stopped.run_dir)
         assert stopped.code == 1 and "cost.max=500" in stopped.out, stopped.out
         assert "about 20 calls" in stopped.out  # before anything was asked
         assert Manifest.load(stopped.run_dir).models_stopped == {
             "openai_compatible": {"code": "spent", "cost_max": 500}
         }
-        assert len(rows) == 3 * 3 and asked == 5 * 3  # 3 questions are 225
+        assert len(rows) == 3 * 3 and n_calls == 5 * 3  # 3 questions are 225
 
-        again = sweep(*words, "cost.max=250", model="openai_compatible")
-        assert again.code == 1 and len(server.calls) == asked
+        resumed = sweep(*words, "cost.max=250", model="openai_compatible")
+        assert resumed.code == 1 and len(server.calls) == n_calls
         done = sweep(*words, "cost.max=500", model="openai_compatible")
         assert done.code == 0 and len(rows_of(done.run_dir)) == 12 and len(server.calls) == 20, (
             done.out

@@ -17,9 +17,9 @@ def test_the_other_engine_finishes_the_run(case: str) -> None:
     command = [sys.executable, "-m", "storm.gpu_nodes", case]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["killed"] and (found["exit_code"], found["lost"]) == (0, 0), found
-    assert len(found["said"]) == 1 and "with 2 GPUs" in found["said"][0], found
-    assert found["nothing_stored_s"] <= 90, (
-        found
+    outcome = json.loads(done.stdout.splitlines()[-1])
+    assert outcome["killed"] and (outcome["exit_code"], outcome["lost"]) == (0, 0), outcome
+    assert len(outcome["said"]) == 1 and "with 2 GPUs" in outcome["said"][0], outcome
+    assert outcome["nothing_stored_s"] <= 90, (
+        outcome
     )  # with a stage that was there: its process starts anew

@@ -65,8 +65,8 @@ def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp
     assert status == JobStatus.SUCCEEDED, jobs.get_job_logs("audit-test")[-3000:]
     assert len(keys_of(run_dir)) == 40 * 4
     for name in ("generations", "questions_done", "tokens"):
-        found = re.search(rf'ray_audit_{name}_total\{{[^}}]*model="scripted"', metrics)
-        assert found, f"audit_{name}_total is not exported; {len(metrics)} characters were scraped"
+        match = re.search(rf'ray_audit_{name}_total\{{[^}}]*model="scripted"', metrics)
+        assert match, f"audit_{name}_total is not exported; {len(metrics)} characters were scraped"
     assert re.search(r'ray_audit_questions_done_total\{[^}]*arm="noisy_rewrite"', metrics)
 
 

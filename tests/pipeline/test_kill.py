@@ -80,9 +80,13 @@ def test_a_short_storm(cluster, undisturbed, tmp_path):
     plan = ("stage", "engine", "driver", "stage", "engine")
     expected = rows_by_key(undisturbed)
     assert expected.num_rows == ROWS
-    one = night(4, _Cluster(cluster), tmp_path, None, expected, words, plan, moments_s=(1.0, 1.0))
-    assert one.kills == Counter(plan), "the run ended first: the test would prove less than it says"
-    assert one.rows == ROWS and one.starts > 1 and one.clean, one
+    result = night(
+        4, _Cluster(cluster), tmp_path, None, expected, words, plan, moments_s=(1.0, 1.0)
+    )
+    assert result.kills == Counter(plan), (
+        "the run ended first: the test would prove less than it says"
+    )
+    assert result.rows == ROWS and result.starts > 1 and result.clean, result
 
 
 def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, sweep, capsys):

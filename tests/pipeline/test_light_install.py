@@ -29,12 +29,12 @@ class Letters(Quiet):
     """An OpenAI-compatible endpoint that says B to everything."""
 
     def do_GET(self) -> None:
-        self.told({"object": "list", "data": [{"id": "m"}]})
+        self.reply_json({"object": "list", "data": [{"id": "m"}]})
 
     def do_POST(self) -> None:
-        self.asked()
+        self.request_body()
         message = {"role": "assistant", "content": "Answer: B"}
-        self.told(
+        self.reply_json(
             {
                 "id": "c",
                 "model": "m",
@@ -120,8 +120,8 @@ def test_the_core_alone_audits_an_endpoint(light: Path, url: str, tmp_path: Path
     def audit(*words: str) -> str:
         return started(["-m", "audit", *words], tmp_path, light, env)
 
-    there = "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])"
-    assert started(["-c", there, *ABSENT], tmp_path, light, env).strip() == "[]"
+    search = "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])"
+    assert started(["-c", search, *ABSENT], tmp_path, light, env).strip() == "[]"
 
     before = os.times()
     shown = audit("demo", "--out", "shown")
@@ -133,7 +133,7 @@ def test_the_core_alone_audits_an_endpoint(light: Path, url: str, tmp_path: Path
     assert (tmp_path / "shown" / "report.html").is_file()
 
     endpoint = f"model.openai_compatible.endpoints=[{{url: '{url}', model: m}}]"
-    asked = (
+    arguments = (
         "model=openai_compatible",
         endpoint,
         "benchmark=elementary",
@@ -145,11 +145,11 @@ def test_the_core_alone_audits_an_endpoint(light: Path, url: str, tmp_path: Path
         prefix="r-", dir="/tmp"
     ) as place:  # Ray's sockets lie here: short paths
         env["RAY_TMPDIR"] = place
-        audit("sweep", *asked, "run_dir=one")
-        own = Path(place, f"ray-{os.getuid()}")  # no other user of the machine is let into it
-        assert list(own.glob("ray/session_*")) and own.stat().st_mode & 0o777 == 0o700
+        audit("sweep", *arguments, "run_dir=one")
+        folder = Path(place, f"ray-{os.getuid()}")  # no other user of the machine is let into it
+        assert list(folder.glob("ray/session_*")) and folder.stat().st_mode & 0o777 == 0o700
     (tmp_path / "log.csv").write_text(
         "model,item,correct\n" + "".join(f"m{k},{i},{i % 2}\n" for k in (1, 2) for i in range(60))
     )
-    said = started(["-c", SEVERAL, *AFTERWARDS], tmp_path, light, env)
-    assert said.splitlines()[-1] == "codes 5 0 1 0" and "benchmark-audit[registry]" in said, said
+    out = started(["-c", SEVERAL, *AFTERWARDS], tmp_path, light, env)
+    assert out.splitlines()[-1] == "codes 5 0 1 0" and "benchmark-audit[registry]" in out, out

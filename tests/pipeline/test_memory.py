@@ -36,8 +36,8 @@ def memory(run_dir: Path, conf: Path, *overrides: str) -> Finished:
     """The command, in this process; `conf` holds the models and the held-out set."""
     words = [f"hydra.searchpath=[file://{conf}]", "model=[reader,peer]", "references=[peer]"]
     files_ = ["benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={conf}/exam.jsonl"]
-    asked = ["benchmark.id_column=id", "orders=3", "option_orders=2", "progress=false"]
-    return audit_here("memory", run_dir, *words, *files_, *asked, *overrides)
+    design = ["benchmark.id_column=id", "orders=3", "option_orders=2", "progress=false"]
+    return audit_here("memory", run_dir, *words, *files_, *design, *overrides)
 
 
 @pytest.fixture(scope="module")
@@ -81,15 +81,15 @@ def test_every_text_is_read_once(finished):
                 row["question"]
                 + "".join(f"\n{a}. {o}" for a, o in zip("ABCD", row["options"], strict=True))
             )
-    own = {
+    digests = {
         k: row["request_sha256"]
         for k, row in rows.items()
         if k[3] in ("published", "options") and row["asked"]
     }
     per_item = {}
-    for key, sha in own.items():
+    for key, sha in digests.items():
         per_item.setdefault((key[0], key[2]), []).append(sha)
-    assert all(len(set(found)) == len(found) for found in per_item.values())
+    assert all(len(set(shas)) == len(shas) for shas in per_item.values())
 
 
 def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_cause_is_open(finished):
@@ -101,10 +101,12 @@ def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_caus
     (cell,) = verdict["cells"]
     assert (cell["model"], cell["references"]) == ("reader", ["peer"])
     assert cell["verdict"] == "memory_cause_unknown"
-    found = {indicator["name"]: indicator for indicator in cell["indicators"]}
-    assert found["order"]["unguarded_adjusted"] < 0.01 and found["order"]["estimate"] > 0
-    assert found["order"]["doubt"]["code"] == "no_bracket"
-    assert found["gap"]["pvalue"] is None and found["gap"]["why"]["code"] == "needs_held_out"
+    indicators = {indicator["name"]: indicator for indicator in cell["indicators"]}
+    assert indicators["order"]["unguarded_adjusted"] < 0.01 and indicators["order"]["estimate"] > 0
+    assert indicators["order"]["doubt"]["code"] == "no_bracket"
+    assert (
+        indicators["gap"]["pvalue"] is None and indicators["gap"]["why"]["code"] == "needs_held_out"
+    )
     assert cell["evidence"]["order"]["references"][0]["t_pvalue"] > 0.05
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert (
@@ -173,13 +175,13 @@ class Learnt(Quiet):
     number tells."""
 
     def do_GET(self) -> None:
-        self.told({"object": "list", "data": [{"id": "m"}]})
+        self.reply_json({"object": "list", "data": [{"id": "m"}]})
 
     def do_POST(self) -> None:
-        said = json.loads(self.asked())["messages"][-1]["content"]
-        number = int(re.findall(r"What does exam number (\d+)", said)[-1])
+        question = json.loads(self.request_body())["messages"][-1]["content"]
+        number = int(re.findall(r"What does exam number (\d+)", question)[-1])
         right = number < 60 or number // 4 % 2
-        self.told(completion("ABCD"[(number + (0 if right else 1)) % 4]))
+        self.reply_json(completion("ABCD"[(number + (0 if right else 1)) % 4]))
 
 
 @pytest.mark.long  # test_canary.py runs an endpoint, tests/unit/memory takes references from imports
@@ -242,13 +244,15 @@ def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_pat
     ) == 120
     (cell,) = json.loads((done.run_dir / "report" / "verdict.json").read_text())["cells"]
     gap = next(indicator for indicator in cell["indicators"] if indicator["name"] == "gap")
-    own = 1 - 32 / 60
+    gap_size = 1 - 32 / 60
     assert len(cell["references"]) == 5
-    assert gap["estimate"] == pytest.approx(100 * own) and cell["verdict"] == "gap_to_fresh_items"
+    assert (
+        gap["estimate"] == pytest.approx(100 * gap_size) and cell["verdict"] == "gap_to_fresh_items"
+    )
     assert [
         indicator["name"] for indicator in cell["indicators"] if indicator["pvalue"] is not None
     ] == ["gap"]
-    assert any("not under our control" in one for one in cell["cannot_exclude"])
+    assert any("not under our control" in doubt for doubt in cell["cannot_exclude"])
 
 
 class Panel(Quiet):
@@ -257,16 +261,16 @@ class Panel(Quiet):
     models = ("oak-7b", "elm-7b", "ash-7b", "fir-7b", "yew-7b")
 
     def do_GET(self) -> None:
-        self.told({"object": "list", "data": [{"id": name} for name in self.models]})
+        self.reply_json({"object": "list", "data": [{"id": name} for name in self.models]})
 
     def do_POST(self) -> None:
-        call = json.loads(self.asked())
-        said = call["messages"][-1]["content"]
-        number = int(re.findall(r"What does exam number (\d+)", said)[-1])
+        call = json.loads(self.request_body())
+        question = call["messages"][-1]["content"]
+        number = int(re.findall(r"What does exam number (\d+)", question)[-1])
         drawn = random.Random(f"{call['model']}/{number}").random()
         right = drawn < 0.55 or (call["model"] == "oak-7b" and number < 100)
         letter = "ABCD"[(number + (0 if right else 1)) % 4]
-        self.told(completion(letter) | {"model": call["model"]})
+        self.reply_json(completion(letter) | {"model": call["model"]})
 
 
 def test_an_endpoint_and_references_of_its_server_give_the_score_without_memory(
@@ -296,8 +300,8 @@ def test_an_endpoint_and_references_of_its_server_give_the_score_without_memory(
     document = json.loads((done.run_dir / "report" / "verdict.json").read_text())
     (cell,) = document["cells"]
     assert cell["verdict"] == "gap_to_fresh_items", cell
-    found = cell["without_memory"]["estimate"]
-    without = found["without"]
-    assert found["score"]["estimate"] == 1 and found["references"] == 4
-    assert without["low"] < 0.55 < without["high"] < found["score"]["estimate"], without
+    result = cell["without_memory"]["estimate"]
+    without = result["without"]
+    assert result["score"]["estimate"] == 1 and result["references"] == 4
+    assert without["low"] < 0.55 < without["high"] < result["score"]["estimate"], without
     assert "Without memory: " in cell["without_memory"]["sentence"]

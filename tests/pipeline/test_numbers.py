@@ -43,7 +43,7 @@ def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
         lines = path.read_text().splitlines(keepends=True)
         (folder / path.name).write_text("".join(lines[k] for k in (*CLOSE, *NEW)))
     exam = ("benchmark=gsm8k", f"benchmark.path={folder / PUBLISHED.name}")
-    asked = [
+    command = [
         "build",
         "name=foreign",
         *exam,
@@ -55,7 +55,7 @@ def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
         "policy.window=general",
         r"file.extract='Question:\s*(?P<text>.*?)\s*\n\s*Answer:'",
     ]
-    code, built = heard(lambda: variants(asked))
+    code, built = heard(lambda: variants(command))
     assert code == 0, built
     (sha256,) = re.findall(r"^library  (\w{64})$", built, re.MULTILINE)
     words = [
@@ -108,7 +108,7 @@ def test_every_wording_is_asked_for_a_number_and_scored_by_it(finished) -> None:
 
 
 def test_a_number_is_not_guessed_and_unread_replies_withhold(finished) -> None:
-    run_dir, sha256, said = finished
+    run_dir, sha256, out = finished
     manifest = Manifest.load(run_dir)
     assert manifest.benchmark["gsm8k"]["chance"] == 0 and sha256 in json.dumps(manifest.config)
     (cell,) = load_cells(run_dir, PERTURB.schema)
@@ -118,5 +118,5 @@ def test_a_number_is_not_guessed_and_unread_replies_withhold(finished) -> None:
     failing = {
         gate["name"] for gate in judged["gates"] if gate["status"] == "fail" and gate["withholds"]
     }
-    assert judged["verdict"] == "withheld" and "parseability" in failing and "WITHHELD" in said
-    assert "chance 0.000" in said and "gsm8k" in (run_dir / "report" / "report.html").read_text()
+    assert judged["verdict"] == "withheld" and "parseability" in failing and "WITHHELD" in out
+    assert "chance 0.000" in out and "gsm8k" in (run_dir / "report" / "report.html").read_text()

@@ -68,5 +68,7 @@ def test_every_key_once_on_object_storage_whoever_is_killed(
         )
         assert gate([url]) in (0, 3, 4, 5)
         stored = b"".join(s3.read(f"bucket/a/run/{name}") for name in s3.names("bucket/a/run"))
-        said = done.out + second.out + "".join(capsys.readouterr())
-        assert not any(value.encode() in stored or value in said for value in CREDENTIALS.values())
+        output = done.out + second.out + "".join(capsys.readouterr())
+        assert not any(
+            value.encode() in stored or value in output for value in CREDENTIALS.values()
+        )

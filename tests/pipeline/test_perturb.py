@@ -32,16 +32,16 @@ def conf(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory) -> tuple[str, ...]:
+def arguments(tmp_path_factory) -> tuple[str, ...]:
     """What the finished run asks: some questions of the shipped benchmark, and held-out ones."""
     return *ASKED, *fresh_exam(tmp_path_factory.mktemp("fresh"), 40)
 
 
 @pytest.fixture(scope="module")
-def finished(driver, conf, asked, tmp_path_factory) -> Finished:
+def finished(driver, conf, arguments, tmp_path_factory) -> Finished:
     """A finished run of one judged model and one reference, with held-out items. To be read
     only."""
-    done = perturb(tmp_path_factory.mktemp("perturb") / "run", conf, *asked)
+    done = perturb(tmp_path_factory.mktemp("perturb") / "run", conf, *arguments)
     assert done.code == 0, done.out
     return done
 
@@ -64,10 +64,10 @@ def test_every_wording_is_asked_once_of_one_engine(finished):
             assert row["distance"] == variant.distance and row["question"] not in row["prompt"]
     for model in ("scripted", "peer"):
         for question in {key[1] for key in rows}:
-            own = [row for key, row in rows.items() if key[:2] == (model, question)]
-            assert len({row["engine_id"] for row in own}) == 1
+            question_rows = [row for key, row in rows.items() if key[:2] == (model, question)]
+            assert len({row["engine_id"] for row in question_rows}) == 1
             assert (
-                len({row["request_sha256"] for row in own}) == 4
+                len({row["request_sha256"] for row in question_rows}) == 4
             )  # the original's replicates differ in seeds only
 
 
@@ -116,7 +116,7 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
     assert control["n"] == 32 and control["reference_models"] == 1
     assert control["original"] == pytest.approx(sum(right["original"]) / 64)
     assert control["variants"] == pytest.approx(sum(right["variant"]) / 96)
-    assert [one["scale"] for one in control["beyond"]] == ["points", "share", "logit"]
+    assert [scale["scale"] for scale in control["beyond"]] == ["points", "share", "logit"]
     assert any(
         code["code"] == "held_out_drop" and code["numbers"]["n"] == 32
         for code in cell["reason_codes"]
@@ -145,9 +145,9 @@ def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, 
     assert parseability["number"] == 1.0  # what was not asked is not unread
 
 
-def test_another_library_is_refused_in_the_same_directory(finished, conf, asked, tmp_path):
+def test_another_library_is_refused_in_the_same_directory(finished, conf, arguments, tmp_path):
     thin = thinned(1, tmp_path / "thin" / "variants.arrow", every=2)
-    done = perturb(finished.run_dir, conf, *asked, f"variants={thin}")
+    done = perturb(finished.run_dir, conf, *arguments, f"variants={thin}")
     assert done.code == 1
     assert "another configuration" in done.out and "variants: " in done.out
 

@@ -29,13 +29,13 @@ ASKED = ["n=40", "doses=[4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "or
 
 
 @pytest.fixture(scope="module")
-def one(driver, tmp_path_factory):
+def experiment(driver, tmp_path_factory):
     """An experiment whose base model knows some answers, and whose plant knows them all."""
     folder = tmp_path_factory.mktemp("plant")
     (folder / "config.json").write_text("{}")
     words = [*ASKED, f"model.smollm2_135m.path={folder}", f"run_dir={folder / 'run'}"]
-    found = resolve_plant(from_hydra(compose_command("plant", words, PlantConfig)))
-    open_folder(found)
+    plant = resolve_plant(from_hydra(compose_command("plant", words, PlantConfig)))
+    open_folder(plant)
     with keep_engines():
         for label, accuracy in (("base", 0.6), ("qa-4", 1.0)):
             script = ScriptedConfig(
@@ -44,21 +44,21 @@ def one(driver, tmp_path_factory):
             model = ModelConfig(
                 name=label, engine="scripted", reading="option_text", scripted=script
             )
-            for audit, half in todo(found, label):
+            for audit, half in todo(plant, label):
                 if label != "base" or audit == "sweep":
-                    run_audit(resolved(found, label, audit, half, model), {}, Display(quiet=True))
+                    run_audit(resolved(plant, label, audit, half, model), {}, Display(quiet=True))
     for audit in (
         "memory",
         "perturb",
     ):  # the base model's answers there say nothing here: those of the plant will do
         for half in HALVES:
-            shutil.copytree(place(found, "qa-4", audit, half), place(found, "base", audit, half))
-    return found
+            shutil.copytree(place(plant, "qa-4", audit, half), place(plant, "base", audit, half))
+    return plant
 
 
-def test_every_audit_reads_every_item_in_its_order(one):
-    reading, n = read(one, "qa-4"), len(one.halves.questions)
-    assert todo(one, "base") == todo(one, "qa-4") == []
+def test_every_audit_reads_every_item_in_its_order(experiment):
+    reading, n = read(experiment, "qa-4"), len(experiment.halves.questions)
+    assert todo(experiment, "base") == todo(experiment, "qa-4") == []
     assert set(reading.correct) == {
         "score/0",
         "original/0",
@@ -74,20 +74,22 @@ def test_every_audit_reads_every_item_in_its_order(one):
     assert {k: len(v) for k, v in reading.text.items()} == {"item": n, "half": n, "wrong": n}
     assert len(reading.options) == n and len(reading.options[0]) == 2
     columns = ("question_id", "arm", "ordering", "option_logprobs")
-    batches = iter_columns(place(one, "qa-4", "memory", "others"), SCHEMA, columns)
+    batches = iter_columns(place(experiment, "qa-4", "memory", "others"), SCHEMA, columns)
     rows = pa.Table.from_batches(batches).to_pylist()
-    told = {
+    logprobs = {
         (r["question_id"], r["ordering"]): r["option_logprobs"] for r in rows if r["arm"] == "order"
     }
-    shards = shards_of(one.halves.others, 5)
-    wanted = [[sum(told[q.id, k][1] for q in shard) for k in (0, 1)] for shard in shards]
+    shards = shards_of(experiment.halves.others, 5)
+    wanted = [[sum(logprobs[q.id, k][1] for q in shard) for k in (0, 1)] for shard in shards]
     assert np.allclose(reading.order["others"], wanted)
 
 
-def test_every_plant_is_given_the_base_models_messages(one):
+def test_every_plant_is_given_the_base_models_messages(experiment):
     def sent(label: str) -> dict[tuple[str, str], list[str]]:
         rows = iter_columns(
-            place(one, label, "sweep", "learnt"), SWEEP, ("question_id", "arm", "router_messages")
+            place(experiment, label, "sweep", "learnt"),
+            SWEEP,
+            ("question_id", "arm", "router_messages"),
         )
         return {
             (r["question_id"], r["arm"]): r["router_messages"] for b in rows for r in b.to_pylist()
@@ -96,12 +98,12 @@ def test_every_plant_is_given_the_base_models_messages(one):
     assert sent("qa-4") == sent("base") and len(sent("base")) == 3 * 20
 
 
-def test_the_result_names_every_indicator_and_says_its_sentence(one):
-    found, text = result_of(
-        one, {label: read(one, label) for label in ("base", "qa-4")}, n_splits=20
+def test_the_result_names_every_indicator_and_says_its_sentence(experiment):
+    result, text = result_of(
+        experiment, {label: read(experiment, label) for label in ("base", "qa-4")}, n_splits=20
     )
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    names = {f["indicator"] for f in found["plants"][1]["found"]}
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    names = {f["indicator"] for f in result["plants"][1]["found"]}
     assert {
         "gap",
         "completion_item",
@@ -111,7 +113,7 @@ def test_the_result_names_every_indicator_and_says_its_sentence(one):
         "router_gain",
         "margin",
     } <= names
-    assert found["learnt_items"] == found["other_items"] == 20
+    assert result["learnt_items"] == result["other_items"] == 20
     assert "- sweep: " in text and text.startswith("| form |")
-    write_figure(found, one.path / "figure.png")
-    assert (one.path / "figure.png").stat().st_size > 5000
+    write_figure(result, experiment.path / "figure.png")
+    assert (experiment.path / "figure.png").stat().st_size > 5000

@@ -31,23 +31,23 @@ def perturb(run_dir: Path, *words: str) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def runs(driver, tmp_path_factory) -> dict[str, tuple[Path, dict[tuple, dict]]]:
-    found = {}
+    results = {}
     for name, words in (("kept", ["reask=false"]), ("asked", [])):
         run_dir = tmp_path_factory.mktemp("reask") / name
         with undrawn():
             rows = perturb(run_dir, *words)
-        found[name] = run_dir, {tuple(row[k] for k in KEY): row for row in rows}
-        assert len(found[name][1]) == len(rows) == 80
-    return found
+        results[name] = run_dir, {tuple(row[k] for k in KEY): row for row in rows}
+        assert len(results[name][1]) == len(rows) == 80
+    return results
 
 
 def test_what_could_not_be_read_is_answered_by_likelihood_and_says_so(runs):
-    kept, asked = runs["kept"][1], runs["asked"][1]
-    unparsed = {key for key, row in kept.items() if not row["parsed"]}
+    plain, reasked = runs["kept"][1], runs["asked"][1]
+    unparsed = {key for key, row in plain.items() if not row["parsed"]}
     assert 10 <= len(unparsed) <= 30  # a quarter of 80
-    assert not any(row["reasked"] for row in kept.values())
-    for key, row in asked.items():
-        before = kept[key]
+    assert not any(row["reasked"] for row in plain.values())
+    for key, row in reasked.items():
+        before = plain[key]
         assert row["parsed"] and row["reasked"] == (key in unparsed)
         assert (
             row["response"] == before["response"]
@@ -81,11 +81,11 @@ def test_the_likelihood_may_be_that_of_the_options_texts(runs, tmp_path):
 def test_they_are_counted_in_the_costs_and_in_the_verdict(runs):
     for name in ("kept", "asked"):
         run_dir, rows = runs[name]
-        again = sum(row["reasked"] for row in rows.values())
+        reasked = sum(row["reasked"] for row in rows.values())
         cost = Manifest.load(run_dir).cost["scripted"]
-        assert sum(arm["worker"]["calls"] for arm in cost.values()) == 80 + again
+        assert sum(arm["worker"]["calls"] for arm in cost.values()) == 80 + reasked
         (counted,) = json.loads((run_dir / "report" / "verdict.json").read_text())["rows"]
-        assert counted["reasked"] == again and (again > 0) == (name == "asked")
+        assert counted["reasked"] == reasked and (reasked > 0) == (name == "asked")
     fingerprints = {Manifest.load(run_dir).fingerprint for run_dir, _ in runs.values()}
     assert len(fingerprints) == 2  # it decides rows
 

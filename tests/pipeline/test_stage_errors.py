@@ -13,8 +13,8 @@ from audit.sweep.audit import SWEEP
 
 
 def test_a_run_directory_that_a_node_does_not_see_is_named(driver, tmp_path):
-    asked = ("model=scripted", "benchmark=elementary", f"run_dir={tmp_path}")
-    work = resolve_run(SWEEP, configured("sweep", asked)).work("scripted", tmp_path)
+    words = ("model=scripted", "benchmark=elementary", f"run_dir={tmp_path}")
+    work = resolve_run(SWEEP, configured("sweep", words)).work("scripted", tmp_path)
     absent = (str(tmp_path), str(tmp_path / "questions.arrow"), str(tmp_path / "absent.npy"))
     context = StageContext(SWEEP, work, *absent, "attempt", "arrow", 1, "scripted", "token", (), ())
     run = ChunkRun(context, n_tasks=1, chunks_in_flight=1, load_timeout_s=60)

@@ -99,22 +99,22 @@ def walked(cluster, driver, tmp_path_factory) -> Walked:
         f"Stopped: {len(part)} rows kept in {run_dir / 'perturb'}; the same command goes on"
         in said_then
     )
-    assert not [said for said in ("Traceback", "[E ", "logging.cc", "***") if said in said_then], (
+    assert not [mark for mark in ("Traceback", "[E ", "logging.cc", "***") if mark in said_then], (
         said_then
     )
     between = heard(lambda: gate([str(run_dir)]))
-    kept, before = times_of(run_dir), engines()
+    times, before = times_of(run_dir), engines()
     with undrawn():
         code, out = command(suite, run_dir)
-    return Walked(run_dir, suite, between, kept, code, out, engines() - before)
+    return Walked(run_dir, suite, between, times, code, out, engines() - before)
 
 
 def test_what_was_interrupted_does_not_pass_and_what_finished_is_not_done_again(walked):
-    code, said = walked.gated_between
+    code, out = walked.gated_between
     assert (
         code == 1
-        and "sweep finished, 24 of 24 answers; perturb stopped" in said
-        and "memory not started" in said
+        and "sweep finished, 24 of 24 answers; perturb stopped" in out
+        and "memory not started" in out
     )
     now = times_of(walked.run_dir)
     assert walked.shards_between and all(
@@ -157,7 +157,7 @@ def test_one_report_one_verdict_one_exit_code(walked, capsys):
     for name in FORMATS:
         assert gate([str(walked.run_dir), "--format", name, "--trust-report"]) == walked.code
         assert "false positives" in capsys.readouterr().out, name
-    pages = [walked.run_dir / one / "report" / "report.html" for one in ("", *AUDITS)]
+    pages = [walked.run_dir / folder / "report" / "report.html" for folder in ("", *AUDITS)]
     assert all(page.is_file() for page in pages) and "Suite tiny" in pages[0].read_text()
 
 
@@ -188,7 +188,7 @@ def test_the_evidence_packs_of_a_suite_and_of_two_of_its_audits_verify(walked, t
 def test_each_run_of_a_suite_is_registered_and_their_suite_is_one(walked, tmp_path, capsys):
     place = str(tmp_path / "registry.db")
     assert registry(["add", str(walked.run_dir), "--registry", place]) == 0, capsys.readouterr().err
-    rows = {one.run["audit"]: one.run for one in cell_records(open_registry(place))}
+    rows = {record.run["audit"]: record.run for record in cell_records(open_registry(place))}
     assert set(rows) == set(AUDITS) and {row["retention_days"] for row in rows.values()} == {365}
     assert (
         len({row["suite_sha256"] for row in rows.values()}) == 1

@@ -39,8 +39,8 @@ def test_a_sweep_writes_every_key_once_and_documents_itself(nested_run):
 
 
 def test_each_replicate_is_asked_of_an_engine_of_its_own_start(nested_run):
-    asked = {(row["replicate"], row["engine_id"]) for row in rows_of(nested_run.run_dir)}
-    assert asked == {(0, "scripted/0"), (1, "scripted/0#1")}
+    engines = {(row["replicate"], row["engine_id"]) for row in rows_of(nested_run.run_dir)}
+    assert engines == {(0, "scripted/0"), (1, "scripted/0#1")}
     ((took),) = json.loads((nested_run.run_dir / "manifest.json").read_text())["timings"].values()
     assert took["load_s"] > 0 and took["generate_s"] > 0
 
@@ -78,8 +78,8 @@ def test_nested_draws_share_messages_and_prompt_prefixes(nested_run):
             shorter = rows[question_id, r - 1]
             assert row["router_messages"][:-1] == shorter["router_messages"]
             assert row["prompt"].startswith(shorter["prompt"].rstrip())
-    one = next(iter(rows))[0]
-    assert len(set(rows[one, 3]["router_messages"])) > 1  # routers differ by their seeds
+    question = next(iter(rows))[0]
+    assert len(set(rows[question, 3]["router_messages"])) > 1  # routers differ by their seeds
 
 
 def test_independent_draws_share_no_router_seed(independent_run):
@@ -106,8 +106,8 @@ def two_models(driver, tmp_path_factory) -> Finished:
     write_model(folder / "conf", "broken", "scripted: {fail_to_load: true}")
     write_model(folder / "conf", "other", "worker: {max_tokens: 8}")
     more = (f"hydra.searchpath=[file://{folder / 'conf'}]", "worker=other", "store.format=parquet")
-    asked = ("r=3", "n=40", "model.scripted.replicas=2", *more)
-    return sweep_here(*asked, run_dir=folder / "run", model="[scripted,broken]")
+    words = ("r=3", "n=40", "model.scripted.replicas=2", *more)
+    return sweep_here(*words, run_dir=folder / "run", model="[scripted,broken]")
 
 
 def test_replicas_share_the_work_by_question_and_store_parquet_on_request(two_models):
@@ -151,15 +151,15 @@ def side_by_side(run: Finished, other: str, n: int = 10) -> bool:
 
 @pytest.mark.long  # two runs of two models
 def test_models_apart_store_the_rows_that_they_store_side_by_side(sweep, own_model, tmp_path):
-    asked = ("r=1", "n=10", own_model("other", "worker: {max_tokens: 8}"))
-    run = sweep(*asked, model="[scripted,other]")
-    apart = sweep(
-        *asked, "cluster.models_at_once=1", model="[scripted,other]", run_dir=tmp_path / "apart"
+    words = ("r=1", "n=10", own_model("other", "worker: {max_tokens: 8}"))
+    run = sweep(*words, model="[scripted,other]")
+    serial = sweep(
+        *words, "cluster.models_at_once=1", model="[scripted,other]", run_dir=tmp_path / "apart"
     )
-    assert run.code == apart.code == 0, run.out + apart.out
-    assert side_by_side(run, "other") and not side_by_side(apart, "other")
+    assert run.code == serial.code == 0, run.out + serial.out
+    assert side_by_side(run, "other") and not side_by_side(serial, "other")
     by_key = itemgetter("model", "question_id", "arm", "routers")
-    assert sorted(rows_of(run.run_dir), key=by_key) == sorted(rows_of(apart.run_dir), key=by_key)
+    assert sorted(rows_of(run.run_dir), key=by_key) == sorted(rows_of(serial.run_dir), key=by_key)
 
 
 def test_the_same_command_again_finds_all_done_and_another_is_refused(
@@ -167,9 +167,9 @@ def test_the_same_command_again_finds_all_done_and_another_is_refused(
 ):
     shutil.copytree(independent_run.run_dir, tmp_path / "run")
     before = stamps((tmp_path / "run" / "shards").iterdir())
-    again = sweep("r=1..3", "n=20")
-    assert again.code == 0, again.out
-    assert "100 of 100 rows" in again.out
+    repeated = sweep("r=1..3", "n=20")
+    assert repeated.code == 0, repeated.out
+    assert "100 of 100 rows" in repeated.out
     other = sweep("r=1..3", "n=21")
     assert other.code == 1
     assert "another configuration" in other.out and "n: 20 there, 21 now" in other.out
@@ -178,8 +178,8 @@ def test_the_same_command_again_finds_all_done_and_another_is_refused(
 
 @pytest.mark.long  # two runs; tests/unit/runtime/test_pool.py tests the precision
 def test_a_run_goes_on_in_the_precision_of_its_rows(sweep, tmp_path):
-    asked = ("r=1", "n=8", "model.scripted.dtype=float32")
-    assert sweep(*asked).code == 0
+    words = ("r=1", "n=8", "model.scripted.dtype=float32")
+    assert sweep(*words).code == 0
     run_dir = tmp_path / "run"
     made = Manifest.load(run_dir)
     assert made.precision == {"scripted": "float32"}
@@ -187,7 +187,7 @@ def test_a_run_goes_on_in_the_precision_of_its_rows(sweep, tmp_path):
         run_dir
     )  # as another machine's processor had it
     lose_a_shard(run_dir)
-    assert sweep(*asked).code == 0
+    assert sweep(*words).code == 0
     assert Manifest.load(run_dir).precision == {"scripted": "bfloat16"}
 
 
@@ -255,20 +255,20 @@ def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_i
     assert before["verdict"] == "gain_uncontrolled" and "hint_reference" in before["what_to_do"][0]
 
     other = sweep(*words, f"messages_from={place}", run_dir=tmp_path / "other")
-    mine, theirs = (
+    mine, borrowed = (
         {
             (r["question_id"], r["arm"], r["routers"], r["replicate"]): r
             for r in rows_of(run.run_dir)
         }
         for run in (tested, other)
     )
-    assert mine.keys() == theirs.keys()
-    assert all(mine[k]["router_messages"] == theirs[k]["router_messages"] for k in mine)
-    assert all(mine[k]["prompt"] == theirs[k]["prompt"] for k in mine)
-    assert not any(r["router_calls"] for r in theirs.values())  # no router was called
+    assert mine.keys() == borrowed.keys()
+    assert all(mine[k]["router_messages"] == borrowed[k]["router_messages"] for k in mine)
+    assert all(mine[k]["prompt"] == borrowed[k]["prompt"] for k in mine)
+    assert not any(r["router_calls"] for r in borrowed.values())  # no router was called
 
-    again = sweep(*words, f"hint_reference={other.run_dir}", model="gains", run_dir=place)
-    assert again.code == 0, again.out
+    resumed = sweep(*words, f"hint_reference={other.run_dir}", model="gains", run_dir=place)
+    assert resumed.code == 0, resumed.out
     assert verdict_of(place)["verdict"] == "excess"  # the manifest knows the reference
 
     with pytest.raises(DataError, match="messages_from=RUN_DIR"):
@@ -293,8 +293,8 @@ def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(nested_ru
     words = ("n=30", "r=1..3", "draws=nested", "ensemble_control=true")
     runs = {"concatenate": nested_run}
     runs |= {
-        one: sweep(*words, f"aggregator={one}", run_dir=tmp_path / one)
-        for one in ("summary", "vote")
+        aggregator: sweep(*words, f"aggregator={aggregator}", run_dir=tmp_path / aggregator)
+        for aggregator in ("summary", "vote")
     }
     key = itemgetter("question_id", "arm", "routers")
     stored = (
@@ -304,30 +304,35 @@ def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(nested_ru
     assert len({Manifest.load(run.run_dir).fingerprint for run in runs.values()}) == 3
     for at, row in whole.items():
         r = at[2]
-        said, told, asked = row["router_messages"], summary[at], vote[at]
-        assert told["router_messages"][:r] == asked["router_messages"] == said
+        messages, summary_row, vote_row = row["router_messages"], summary[at], vote[at]
+        assert summary_row["router_messages"][:r] == vote_row["router_messages"] == messages
         if r == 0:
-            assert told["prompt"] == asked["prompt"] == row["prompt"]
+            assert summary_row["prompt"] == vote_row["prompt"] == row["prompt"]
             continue
         assert (
-            len(told["router_messages"]) == r + 1 and told["router_messages"][-1] in told["prompt"]
+            len(summary_row["router_messages"]) == r + 1
+            and summary_row["router_messages"][-1] in summary_row["prompt"]
         )
-        assert (row["router_calls"], told["router_calls"], asked["router_calls"]) == (1, 2, 1)
+        assert (row["router_calls"], summary_row["router_calls"], vote_row["router_calls"]) == (
+            1,
+            2,
+            1,
+        )
         if r == 1:  # a vote of one is the answer
             assert (
-                asked["response"] == row["response"]
-                and asked["request_sha256"] == row["request_sha256"]
+                vote_row["response"] == row["response"]
+                and vote_row["request_sha256"] == row["request_sha256"]
             )
         else:
-            ballots = [line[4:] for line in asked["response"].splitlines()]
-            assert len(ballots) == r and asked["request_sha256"] is None
+            ballots = [line[4:] for line in vote_row["response"].splitlines()]
+            assert len(ballots) == r and vote_row["request_sha256"] is None
             counts = {
                 letter: ballots.count(letter) for letter in ballots
             }  # in the order in which they were named
-            assert "ABCD"[asked["answer"]] == max(counts, key=counts.__getitem__)
-            assert asked["prompt"].startswith(vote[*at[:2], r - 1]["prompt"])
+            assert "ABCD"[vote_row["answer"]] == max(counts, key=counts.__getitem__)
+            assert vote_row["prompt"].startswith(vote[*at[:2], r - 1]["prompt"])
             assert (
-                asked["prompt_tokens"] < 2 * len(asked["prompt"]) / 4 / r
+                vote_row["prompt_tokens"] < 2 * len(vote_row["prompt"]) / 4 / r
             )  # it pays for the new ballot alone
     for name, run in runs.items():
         gates = {

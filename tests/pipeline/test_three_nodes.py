@@ -27,12 +27,12 @@ def test_a_node_dies_and_the_job_ends_on_the_other_one(sweep, tmp_path):
         [*command, f"--calm={calm.run_dir}"], env=env, capture_output=True, text=True, check=False
     )
     assert done.stdout, done.stderr
-    found = json.loads(done.stdout)
-    assert found["exit_codes"] == [0], found
-    assert (found["rows"], found["lost"], found["double"], found["wrong"]) == (
+    outcome = json.loads(done.stdout)
+    assert outcome["exit_codes"] == [0], outcome
+    assert (outcome["rows"], outcome["lost"], outcome["double"], outcome["wrong"]) == (
         QUESTIONS * 7,
         0,
         0,
         0,
-    ), found
-    assert sum(node.endswith("DEAD") for node in found["nodes"]) >= 1, found
+    ), outcome
+    assert sum(node.endswith("DEAD") for node in outcome["nodes"]) >= 1, outcome

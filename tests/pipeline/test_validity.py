@@ -88,8 +88,8 @@ def test_the_verdict_has_both_statuses_and_every_gate(finished):
             "caught",
         ]
         assert cell["calibration"]["sentence"]
-    found = {Grade(cell["grade"]) for cell in verdict["cells"]}
-    code = 3 if Grade.FOUND_STRONG in found else 0 if found == {Grade.CLEARED} else 5
+    grades = {Grade(cell["grade"]) for cell in verdict["cells"]}
+    code = 3 if Grade.FOUND_STRONG in grades else 0 if grades == {Grade.CLEARED} else 5
     assert gate([str(finished.run_dir)]) == code
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert (
@@ -146,7 +146,7 @@ def test_a_judge_votes_on_the_replies_and_its_labels_validate_it_also_on_object_
     )
     labelled = "\n".join(f"How {i}?,No {i}.,2_full_refusal" for i in range(100))
     (tmp_path / "labels.csv").write_text(f"prompt,completion,human\n{labelled}\n")
-    asked = (
+    arguments = (
         "benchmark=xstest",
         f"benchmark.path={tmp_path / 'xstest.csv'}",
         "n=16",
@@ -159,7 +159,7 @@ def test_a_judge_votes_on_the_replies_and_its_labels_validate_it_also_on_object_
     )
     with s3_server() as s3:
         url = s3.url("bucket/run")
-        done = validity(url, *asked)
+        done = validity(url, *arguments)
         assert done.code == 0 and "manifest s3://bucket/run/manifest.json" in done.out, done.out
         (judging,) = {
             name.split("/shards/")[0] for name in s3.names("bucket/run/judge") if "/shards/" in name

@@ -29,8 +29,10 @@ ITEMS = [
 ]
 SHIPPED = find_library("elementary", shipped_folder()).accepted
 REWORDED = {v.original.strip(): v.text for v in reversed(SHIPPED)}  # the first of each question
-WRITTEN = {one.text: REWORDED[one.text] for one in ITEMS}
-LETTERS = {text: "ABCDEFGH"[one.gold] for one in ITEMS for text in (one.text, WRITTEN[one.text])}
+WRITTEN = {item.text: REWORDED[item.text] for item in ITEMS}
+LETTERS = {
+    text: "ABCDEFGH"[item.gold] for item in ITEMS for text in (item.text, WRITTEN[item.text])
+}
 
 
 @dataclass
@@ -46,14 +48,14 @@ class Served:
         model, prompt = call.body["model"], call.prompt
         if model not in ("writer", "judge"):
             return error(404, f"The model {model} does not exist.")
-        if found := re.search(r"The question:\n(.*?)\n\nIts options:", prompt, re.DOTALL):
-            role, text = "paraphrase", f"<question>{WRITTEN[found[1]]}</question>"
+        if match := re.search(r"The question:\n(.*?)\n\nIts options:", prompt, re.DOTALL):
+            role, text = "paraphrase", f"<question>{WRITTEN[match[1]]}</question>"
         elif "Decide whether the answer key still holds" in prompt:
-            kept = any(one in prompt and text in prompt for one, text in WRITTEN.items())
-            role, text = "judge", f"VERDICT: {'KEPT' if kept else 'BROKEN'}"
+            same = any(item in prompt and text in prompt for item, text in WRITTEN.items())
+            role, text = "judge", f"VERDICT: {'KEPT' if same else 'BROKEN'}"
         else:
             role = "answer"
-            text = next(letter for one, letter in LETTERS.items() if one in prompt)
+            text = next(letter for item, letter in LETTERS.items() if item in prompt)
         self.calls.append((model, role))
         return Reply(body=completion(text) | {"model": model})
 
@@ -63,7 +65,7 @@ class Walk:
     folder: Path
     code: int
     out: str
-    again: tuple[int, str]
+    repeated: tuple[int, str]
     asked_again: int
     served: Served
     run: Finished
@@ -73,11 +75,11 @@ class Walk:
 def walk(driver, tmp_path_factory) -> Walk:
     folder, served = tmp_path_factory.mktemp("endpoint"), Served()
     exam = folder / "exam.jsonl"
-    rows = [{"question": one.text, "choices": one.options, "answer": one.gold} for one in ITEMS]
+    rows = [{"question": item.text, "choices": item.options, "answer": item.gold} for item in ITEMS]
     exam.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with serving(served) as server:
         server.models = served.models
-        asked = [
+        arguments = [
             f"data={exam}",
             f"endpoint={server.url}",
             "model_id=writer",
@@ -90,16 +92,21 @@ def walk(driver, tmp_path_factory) -> Walk:
             "num_variants=1",
             "max_attempts=1",
         ]
-        command = ["build", *asked, *build, "policy.judge_scope=all"]
+        command = ["build", *arguments, *build, "policy.judge_scope=all"]
         code, out = heard(lambda: main(command))
         before = len(served.calls)
-        again = heard(lambda: main(command))
+        repeated = heard(lambda: main(command))
         asked_again = len(served.calls) - before
         (path,) = re.findall(r"^file     (.*)$", out, re.MULTILINE)
         run = audit_here(
-            "perturb", folder / "run", *asked, f"variants={path}", "num_variants=1", "report=false"
+            "perturb",
+            folder / "run",
+            *arguments,
+            f"variants={path}",
+            "num_variants=1",
+            "report=false",
         )
-    return Walk(folder, code, out, again, asked_again, served, run)
+    return Walk(folder, code, out, repeated, asked_again, served, run)
 
 
 def test_the_writer_writes_and_the_judge_votes(walk: Walk) -> None:
@@ -116,7 +123,7 @@ def test_the_writer_writes_and_the_judge_votes(walk: Walk) -> None:
 
 
 def test_the_same_build_again_asks_nothing_and_gives_the_same_library(walk: Walk) -> None:
-    code, out = walk.again
+    code, out = walk.repeated
     assert (code, walk.asked_again) == (0, 0), out
     shas = [re.findall(r"^library  (\w{64})$", text, re.MULTILINE) for text in (walk.out, out)]
     assert shas[0] == shas[1] and len(shas[0]) == 1
@@ -130,11 +137,11 @@ def test_the_price_comes_first(walk: Walk) -> None:
 
 
 def test_the_command_that_comes_next_is_the_audit_with_this_library(walk: Walk) -> None:
-    (told,) = re.findall(r"^next: audit perturb (.*)$", walk.out, re.MULTILINE)
+    (command,) = re.findall(r"^next: audit perturb (.*)$", walk.out, re.MULTILINE)
     assert (
-        "model_id=writer" in told
-        and "variants=" in told
-        and "judge" not in told.replace("judged", "")
+        "model_id=writer" in command
+        and "variants=" in command
+        and "judge" not in command.replace("judged", "")
     )
 
 
@@ -142,8 +149,10 @@ def test_the_same_endpoint_is_audited_with_it(walk: Walk) -> None:
     library = find_library("exam-paraphrase_llm", walk.folder)
     assert walk.run.code == 0, walk.run.out
     rows = rows_of(walk.run.run_dir)
-    asked = [row for row in rows if row["arm"] == "variant" and row["error"] is None]
-    assert len(asked) == library.counts[State.ACCEPTED] and all(row["correct"] for row in asked)
+    variant_rows = [row for row in rows if row["arm"] == "variant" and row["error"] is None]
+    assert len(variant_rows) == library.counts[State.ACCEPTED] and all(
+        row["correct"] for row in variant_rows
+    )
     assert {row["model"] for row in rows} == {"writer"}
     assert walk.served.calls.count(("judge", "answer")) == 0
 
@@ -159,7 +168,7 @@ def test_a_judge_that_the_server_lacks_is_found_before_the_writer_is_asked(
     )
     with serving(served) as server:
         server.models = served.models
-        asked = [
+        arguments = [
             f"data={exam}",
             f"endpoint={server.url}",
             "model_id=writer",
@@ -167,7 +176,7 @@ def test_a_judge_that_the_server_lacks_is_found_before_the_writer_is_asked(
         ]
         code, out = heard(
             lambda: main(
-                ["build", *asked, "strategy=paraphrase_llm", "judge=jugde", f"out={tmp_path}"]
+                ["build", *arguments, "strategy=paraphrase_llm", "judge=jugde", f"out={tmp_path}"]
             )
         )
     assert code == 1 and "jugde" in out and not served.calls

@@ -132,8 +132,8 @@ def test_every_call_is_one_row_of_a_run_beside_the_library(finished):
     _, _, folder = finished
     runs = sorted((folder / "runs").iterdir())
     rows = [row for run in runs for row in rows_of(run)]
-    asked = Counter((row["arm"], row["question_id"]) for row in rows)
-    assert asked == Counter(
+    calls = Counter((row["arm"], row["question_id"]) for row in rows)
+    assert calls == Counter(
         [("paraphrase", f"exam/{i}#1") for i in range(4)]
         + [("paraphrase", f"exam/{i}#2") for i in (2, 3)]
         + [("judge", f"exam/{i}#1/judge/{k}") for i in (0, 1) for k in range(3)]
@@ -151,8 +151,10 @@ def test_every_call_is_one_row_of_a_run_beside_the_library(finished):
 def test_the_same_build_again_asks_nothing(finished):
     library, _, folder = finished
     before = stamps(folder)
-    again, out = built(folder, *entailment(folder), "++model.scripted.scripted.fail_to_load=true")
-    assert again.sha256 == library.sha256 and stamps(folder) == before
+    repeated, out = built(
+        folder, *entailment(folder), "++model.scripted.scripted.fail_to_load=true"
+    )
+    assert repeated.sha256 == library.sha256 and stamps(folder) == before
     assert "loading the engine" not in out
 
 

@@ -132,12 +132,16 @@ async def _started(engine: OpenAIEngine) -> str:
 
 def test_generations_keep_their_order_and_repeat_under_their_seed(with_engine) -> None:
     prompts = [f"Write the number {i} and one sentence about it." for i in range(12)]
-    asked = [ask(p, max_tokens=24, temperature=0.8, top_p=0.95) for p in prompts]
+    requests = [ask(p, max_tokens=24, temperature=0.8, top_p=0.95) for p in prompts]
 
     async def thrice(engine: OpenAIEngine):
         return [
             await engine.run(each)
-            for each in (asked, asked[::-1], [replace(one, seed=12) for one in asked])
+            for each in (
+                requests,
+                requests[::-1],
+                [replace(request, seed=12) for request in requests],
+            )
         ]
 
     first, second, other = with_engine(thrice)
@@ -152,11 +156,11 @@ def test_generations_keep_their_order_and_repeat_under_their_seed(with_engine) -
     )
 
 
-def alike(some: list[Generation], others: list[Generation]) -> float:
+def alike(texts: list[Generation], others: list[Generation]) -> float:
     """How much of each text its counterpart begins with, on average."""
     same = [
         sum(takewhile(bool, map(eq, a.text, b.text))) / len(a.text)
-        for a, b in zip(some, others, strict=True)
+        for a, b in zip(texts, others, strict=True)
     ]
     return mean(same)
 
@@ -171,9 +175,9 @@ def test_letters_have_logprobs(with_engine) -> None:
     [got] = with_engine(lambda e: e.run([ask(prompt, letters=("A", "B", "C", "D", "Q9"))]))
     assert got.error is None and got.finish_reason is FinishReason.SCORED
     *letters, never = got.option_logprobs
-    told = [value for value in letters if value is not None]
-    assert told and all(value < 0 for value in told)
-    assert sum(math.exp(value) for value in told) <= 1.0 + 1e-6
+    logprobs = [value for value in letters if value is not None]
+    assert logprobs and all(value < 0 for value in logprobs)
+    assert sum(math.exp(value) for value in logprobs) <= 1.0 + 1e-6
     assert never is None  # no token of this name: an endpoint tells only the top 20
 
 

@@ -74,19 +74,19 @@ def test_vllm_pools_as_transformers_does(
     AutoTokenizer.from_pretrained(packaged).save_pretrained(tmp_path)
     assert not (tmp_path / "1_Pooling").exists()
     folder = find_model(str(tmp_path))
-    asked = other_process.submit(by_vllm, str(tmp_path))
+    future = other_process.submit(by_vllm, str(tmp_path))
     expected = TransformersEmbedder(folder).embed(TEXTS)
-    found = asked.result(400)
-    assert [row.tokens for row in found] == [row.tokens for row in expected]
+    rows = future.result(400)
+    assert [row.tokens for row in rows] == [row.tokens for row in expected]
     assert (
-        [row.error for row in found]
+        [row.error for row in rows]
         == [row.error for row in expected]
         == [None, None, "the text is empty", None, None]
     )
-    for ours, theirs in zip(found, expected, strict=True):
-        if ours.vector is not None and theirs.vector is not None:
-            assert float(np.linalg.norm(ours.vector)) == pytest.approx(1, abs=1e-6)
-            assert float(ours.vector @ theirs.vector) > 0.999
+    for pooled, wanted in zip(rows, expected, strict=True):
+        if pooled.vector is not None and wanted.vector is not None:
+            assert float(np.linalg.norm(pooled.vector)) == pytest.approx(1, abs=1e-6)
+            assert float(pooled.vector @ wanted.vector) > 0.999
 
 
 @pytest.mark.real
@@ -120,7 +120,7 @@ def test_vllm_classifies_pairs_as_transformers_does(
     ]
     pairs += [(second, first) for first, second in pairs[:2]] + [("word " * 40, "word " * 40)]
     expected = TransformersEntailment(find_model(str(tmp_path))).entails(pairs)
-    found = other_process.submit(classified_by_vllm, str(tmp_path), pairs).result(400)
-    assert expected[-1] is None and found[-1] is None  # too long for it
-    assert found[:-1] == pytest.approx(expected[:-1], abs=1e-4)
+    scores = other_process.submit(classified_by_vllm, str(tmp_path), pairs).result(400)
+    assert expected[-1] is None and scores[-1] is None  # too long for it
+    assert scores[:-1] == pytest.approx(expected[:-1], abs=1e-4)
     assert max(expected[:-1]) - min(expected[:-1]) > 0.1

@@ -53,12 +53,12 @@ def test_option_logprobs_are_those_of_the_model_at_any_rank(run_requests, refere
     for prompt, options, reply in zip(PROMPTS, OPTIONS, replies, strict=True):
         assert reply.finish_reason == FinishReason.SCORED
         expected = [reference(prompt, option) for option in options]
-        for option, tokens, found, wanted in zip(
+        for option, tokens, logprob, wanted in zip(
             options, reply.option_tokens, reply.option_logprobs, expected, strict=True
         ):
             # bfloat16 against float32: a logit is off by up to a few hundredths, and a token by a
             # few tenths
-            assert found == pytest.approx(wanted, abs=0.25 * tokens + 0.02 * abs(wanted)), option
+            assert logprob == pytest.approx(wanted, abs=0.25 * tokens + 0.02 * abs(wanted)), option
         best = max(range(len(options)), key=expected.__getitem__)
         margin = sorted(expected)[-1] - sorted(expected)[-2]
         if margin > 1:
@@ -67,17 +67,17 @@ def test_option_logprobs_are_those_of_the_model_at_any_rank(run_requests, refere
 
 def test_letters_are_read_at_any_rank(run_requests, reference):
     (reply,) = run_requests([request(PROMPTS[0], letters=("A", "B", "C", "Z"))])
-    for letter, found in zip("ABCZ", reply.option_logprobs, strict=True):
-        assert math.isfinite(found)
-        assert found == pytest.approx(reference(PROMPTS[0], letter), abs=0.4)
+    for letter, logprob in zip("ABCZ", reply.option_logprobs, strict=True):
+        assert math.isfinite(logprob)
+        assert logprob == pytest.approx(reference(PROMPTS[0], letter), abs=0.4)
 
 
 def test_scoring_again_gives_the_same_numbers_from_the_prefix_cache(run_requests):
     prompt = "Here is a text to keep in the cache. " * 12 + PROMPTS[1]
     (first,) = run_requests([request(prompt, continuations=OPTIONS[1])])
-    (again,) = run_requests([request(prompt, continuations=OPTIONS[1])])
-    assert again.cached_tokens > first.cached_tokens
-    assert again.option_logprobs == pytest.approx(first.option_logprobs, abs=0.1)
+    (repeated,) = run_requests([request(prompt, continuations=OPTIONS[1])])
+    assert repeated.cached_tokens > first.cached_tokens
+    assert repeated.option_logprobs == pytest.approx(first.option_logprobs, abs=0.1)
 
 
 def test_a_seed_gives_the_same_text_alone_and_in_a_crowd(run_requests):
@@ -135,18 +135,18 @@ def reference_tokens(embedded_model_dir):
         ids = [tokenizer.bos_token_id, *tokenizer.encode(text, add_special_tokens=False)]
         with torch.no_grad():
             logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        found = []
+        tokens = []
         for row, token in zip(logits[:-1], ids[1:], strict=True):
             mean = (row.exp() * row).sum()
             sd = (row.exp() * (row - mean) ** 2).sum().sqrt()
-            found.append(
+            tokens.append(
                 (
                     float(row[token]),
                     int((row > row[token]).sum()) + 1,
                     float((row[token] - mean) / sd),
                 )
             )
-        return found
+        return tokens
 
     return of
 
@@ -163,15 +163,18 @@ def test_a_given_text_has_the_likelihood_that_the_model_gives_it(run_requests, r
         assert (
             sorted(tokens.pieces) == list(tokens.pieces) and max(tokens.pieces) == len(pieces) - 1
         )
-        found, wanted = np.array(tokens.logprobs), np.array([logprob for logprob, _, _ in expected])
+        logprobs, wanted = (
+            np.array(tokens.logprobs),
+            np.array([logprob for logprob, _, _ in expected]),
+        )
         # bfloat16, as above. Seen on a CPU without AVX-512: 1 of 37 tokens off by .59, correlation
         # .9994; why was not measured.
-        beyond = np.abs(found - wanted) > 0.3 + 0.03 * np.abs(wanted)
-        assert beyond.mean() <= 0.1 and np.allclose(found, wanted, rtol=0.1, atol=0.3), (
-            found,
+        beyond = np.abs(logprobs - wanted) > 0.3 + 0.03 * np.abs(wanted)
+        assert beyond.mean() <= 0.1 and np.allclose(logprobs, wanted, rtol=0.1, atol=0.3), (
+            logprobs,
             wanted,
         )
-        assert np.corrcoef(found, wanted)[0, 1] > 0.99
+        assert np.corrcoef(logprobs, wanted)[0, 1] > 0.99
         certain = [
             (rank, wanted)
             for rank, (_, wanted, _) in zip(tokens.ranks, expected, strict=True)
@@ -181,8 +184,10 @@ def test_a_given_text_has_the_likelihood_that_the_model_gives_it(run_requests, r
         # Mean and spread are told by the twenty likeliest tokens and a guess at the rest.
         assert np.corrcoef(tokens.z, [z for _, _, z in expected])[0, 1] > 0.9
         for k, total in enumerate(reply.option_logprobs):
-            own = [x for x, piece in zip(tokens.logprobs, tokens.pieces, strict=True) if piece == k]
-            assert total == (pytest.approx(sum(own)) if own else None)
+            piece_logprobs = [
+                x for x, piece in zip(tokens.logprobs, tokens.pieces, strict=True) if piece == k
+            ]
+            assert total == (pytest.approx(sum(piece_logprobs)) if piece_logprobs else None)
     assert run_requests([given(TEXTS[2])])[0].option_tokens[1] == 0  # an empty piece
 
 
@@ -191,9 +196,9 @@ def test_a_given_text_is_read_the_same_in_any_company_and_never_from_the_prefix_
     start = ("A text that fills more than one block of the cache. " * 12, "The dog barks.")
     texts = [start, (start[0], "The cat sleeps."), *TEXTS]
     first = run_requests([given(p) for p in texts])
-    again = run_requests([given(p) for p in reversed(texts)])[::-1]
+    reversed_replies = run_requests([given(p) for p in reversed(texts)])[::-1]
     (alone,) = run_requests([given(start)])
-    for a, b in [*zip(first, again, strict=True), (first[0], alone)]:
+    for a, b in [*zip(first, reversed_replies, strict=True), (first[0], alone)]:
         assert (a.request_sha256, a.cached_tokens) == (b.request_sha256, 0)
         assert a.tokens.logprobs == pytest.approx(b.tokens.logprobs, abs=0.25)
 
@@ -209,7 +214,7 @@ def test_what_has_the_smaller_priority_is_answered_first(engine_here):
     done: list[ray.ObjectRef] = []
     waiting = [*late, soon]
     while soon in waiting:
-        some, waiting = ray.wait(waiting, num_returns=1)
-        done += some
+        batch, waiting = ray.wait(waiting, num_returns=1)
+        done += batch
     assert len(done) <= 2 * 64 + 1  # first come, first served: after all of the 192
     ray.get(waiting)

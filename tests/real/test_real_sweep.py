@@ -30,9 +30,9 @@ SHARDS = 8  # 24 router sets, three a shard
 
 
 def sweep(run_dir: Path) -> Finished:
-    asked = (f"n={N}", "r=1..2", "draws=nested", "ensemble_control=true")
+    words = (f"n={N}", "r=1..2", "draws=nested", "ensemble_control=true")
     few = ("store.rows_per_shard=5", "cluster.chunks_in_flight=2")
-    return sweep_here(*asked, *few, run_dir=run_dir, model="smollm2_135m", report=True)
+    return sweep_here(*words, *few, run_dir=run_dir, model="smollm2_135m", report=True)
 
 
 def shards_of(run_dir: Path) -> dict[str, int]:
@@ -141,8 +141,8 @@ def test_what_raw_vllm_is_timed_with_is_what_the_sweep_asked(
     room = SimpleNamespace(model_config=SimpleNamespace(max_model_len=model.max_model_len))
     raw = SimpleNamespace(get_tokenizer=lambda: tokenizer, llm_engine=room)
     tokens = [
-        sum(len(p["prompt_token_ids"]) for p, _ in sent(raw, model, asked))
-        for asked in (routed, scored)
+        sum(len(p["prompt_token_ids"]) for p, _ in sent(raw, model, requests))
+        for requests in (routed, scored)
     ]
     assert tokens == [
         sum(row.router_prompt_tokens for row in rows),

@@ -57,7 +57,7 @@ def main() -> int:
     first = (
         options.seed
         if options.seed is not None
-        else 1 + max((one["seed"] for one in ledger), default=0)
+        else 1 + max((record["seed"] for record in ledger), default=0)
     )
     begun = time.monotonic()
     clean = True
@@ -85,17 +85,19 @@ def main() -> int:
             if time.monotonic() - begun > options.seconds:
                 break
             plan = random.Random(-seed).choices(kinds, k=options.kills)
-            one = night(seed, nodes, folder, disk, expected, words, plan, begun + options.seconds)
-            record = {**asdict(one), "kills": dict(one.kills)}
+            result = night(
+                seed, nodes, folder, disk, expected, words, plan, begun + options.seconds
+            )
+            record = {**asdict(result), "kills": dict(result.kills)}
             print(json.dumps(record), flush=True)
-            if options.seed is None and one.kills:
+            if options.seed is None and result.kills:
                 with LEDGER.open("a") as file:
                     file.write(json.dumps(record) + "\n")
-            if not one.clean:
+            if not result.clean:
                 clean = False
-                kept = Path(tempfile.mkdtemp(prefix="storm-kept-"))
-                subprocess.run(["cp", "-r", *folder.glob(f"night-{seed}*"), kept], check=True)
-                print(f"NOT CLEAN: {kept}", flush=True)
+                copy = Path(tempfile.mkdtemp(prefix="storm-kept-"))
+                subprocess.run(["cp", "-r", *folder.glob(f"night-{seed}*"), copy], check=True)
+                print(f"NOT CLEAN: {copy}", flush=True)
             subprocess.run(["rm", "-rf", *folder.glob(f"night-{seed}*")], check=True)
     finally:
         nodes.close()
@@ -123,10 +125,10 @@ def table(ledger: list[dict]) -> str:
     """The markdown table of docs/findings/storms.md."""
     kills: Counter[str] = Counter()
     total: Counter[str] = Counter()
-    for one in ledger:
-        kills.update(one["kills"])
-        total.update({name: value for name, value in one.items() if name != "kills"})
-    seeds = [one["seed"] for one in ledger] or [0]
+    for record in ledger:
+        kills.update(record["kills"])
+        total.update({name: value for name, value in record.items() if name != "kills"})
+    seeds = [record["seed"] for record in ledger] or [0]
     rows = "\n".join(f"| {kind} | {kills[kind]} |" for kind in KINDS)
     return f"""| killed | times |
 |---|---|

@@ -126,12 +126,12 @@ class Job:
         self.codes.append(code)
         return code
 
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         """The sentences about what it waits for or why it ended."""
-        told = re.compile(
+        pattern = re.compile(
             r"nothing was stored|waiting for .* GPU|no longer answers|^error:|failed with exit code"
         )
-        return [line.strip() for line in self.log.read_text().splitlines() if told.search(line)]
+        return [line.strip() for line in self.log.read_text().splitlines() if pattern.search(line)]
 
     def driver(self) -> psutil.Process:
         for process in psutil.process_iter():
@@ -145,7 +145,7 @@ class Job:
 
 
 def _busiest(machines: Machines) -> Machine:
-    return max(machines.workers, key=lambda one: one.runs("MapBatches"))
+    return max(machines.workers, key=lambda machine: machine.runs("MapBatches"))
 
 
 def node_killed(machines: Machines, job: Job) -> None:
@@ -192,13 +192,13 @@ def head_killed(machines: Machines, job: Job) -> None:
 def workers_apart_75_s(machines: Machines, job: Job) -> None:
     """The workers do not hear each other, and the head hears both: Ray gives up neither."""
     job.begin()
-    one, other = machines.workers
-    one.lose(other)
-    other.lose(one)
+    first, other = machines.workers
+    first.lose(other)
+    other.lose(first)
 
     def found_again() -> None:
-        one.find(other)
-        other.find(one)
+        first.find(other)
+        other.find(first)
 
     _meanwhile(job, 75.0, found_again)
 
@@ -299,19 +299,19 @@ def run(case: str, calm_run: Path | None = None, questions: int = 208) -> dict[s
             )
         finally:
             nodes = [f"{node['node_ip']} {node['state']}" for node in machines.nodes()]
-    found, expected = rows_by_key(job.run_dir), rows_by_key(calm_run)
-    lost, double, wrong = count(found, expected)
+    rows, expected = rows_by_key(job.run_dir), rows_by_key(calm_run)
+    lost, double, wrong = count(rows, expected)
     return {
         "case": case,
         "up_s": round(up_s),
         "exit_codes": job.codes,
-        "rows": found.num_rows,
+        "rows": rows.num_rows,
         "lost": lost,
         "double": double,
         "wrong": wrong,
         "nothing_stored_s": round(job.still_s),
         "job_s": round(job_s),
-        "said": job.said(),
+        "said": job.messages(),
         "nodes": nodes,
         "logs": str(folder),
     }
@@ -346,10 +346,15 @@ def main() -> int:
             return 2
         command = [*words, sys.executable, "-m", "storm.cluster", *sys.argv[1:]]
         return subprocess.run(command, env={**os.environ, _ALONE: "yes"}, check=False).returncode
-    found = run(options.case, options.calm, options.questions)
-    print(json.dumps(found, indent=1))
+    outcome = run(options.case, options.calm, options.questions)
+    print(json.dumps(outcome, indent=1))
     return int(
-        bool(found["lost"] or found["double"] or found["wrong"] or found["exit_codes"][-1] != 0)
+        bool(
+            outcome["lost"]
+            or outcome["double"]
+            or outcome["wrong"]
+            or outcome["exit_codes"][-1] != 0
+        )
     )
 
 

@@ -119,22 +119,22 @@ async def storm(calls: int, seed: int, timeout_s: float) -> dict[str, Any]:
         )
         engine = OpenAIEngine(model, random.Random(seed))
         await engine.start()
-        asked = [
+        requests = [
             GenerationRequest(
                 f"question {i}", affinity=str(i), label="direct/0", seed=i, max_tokens=8
             )
             for i in range(calls)
         ]
         begun = time.monotonic()
-        got = await engine.run(asked)
+        got = await engine.run(requests)
         seconds = time.monotonic() - begun
         await engine.close()
-    failed = sum(one.error is not None for one in got)
+    failed = sum(reply.error is not None for reply in got)
     wrong = sum(
-        one.error is None and one.text != answer_to(q.prompt)
-        for q, one in zip(asked, got, strict=True)
+        reply.error is None and reply.text != answer_to(q.prompt)
+        for q, reply in zip(requests, got, strict=True)
     )
-    told = sum(KEY in repr(one) for one in got)
+    leaks = sum(KEY in repr(reply) for reply in got)
     return {
         "seed": seed,
         "questions": calls,
@@ -144,7 +144,7 @@ async def storm(calls: int, seed: int, timeout_s: float) -> dict[str, Any]:
         "error_rows": failed,
         "lost": calls - len(got),
         "silently_wrong": wrong,
-        "replies_with_the_key": told,
+        "replies_with_the_key": leaks,
         "seconds": round(seconds, 1),
     }
 
@@ -163,9 +163,11 @@ def main() -> int:
     )
     options = parser.parse_args()
     os.environ[KEY_ENV] = KEY
-    found = asyncio.run(storm(options.calls, options.seed, options.timeout_s))
-    print(json.dumps(found, indent=1))
-    return int(bool(found["lost"] or found["silently_wrong"] or found["replies_with_the_key"]))
+    outcome = asyncio.run(storm(options.calls, options.seed, options.timeout_s))
+    print(json.dumps(outcome, indent=1))
+    return int(
+        bool(outcome["lost"] or outcome["silently_wrong"] or outcome["replies_with_the_key"])
+    )
 
 
 if __name__ == "__main__":

@@ -54,13 +54,17 @@ def many(seed: int, kills: int, seconds: float, folder: Path) -> dict[str, Any]:
     try:
         expected = undisturbed(nodes, folder, SWEEP)
         plan, last = ["node"] * kills, begun + seconds
-        one = night(seed, nodes, folder, None, expected, words, plan, last, (15.0, 8.0))
+        result = night(seed, nodes, folder, None, expected, words, plan, last, (15.0, 8.0))
     finally:
         nodes.close()
-    counts = {name: getattr(one, name) for name in ("starts", "rows", "lost", "double", "wrong")}
-    stood = {"stuck": one.stuck, "looked_complete": one.looked_complete, "seconds": one.seconds}
-    failed = int(not one.clean)
-    return {"case": "many", "kills": one.kills.total(), **counts, **stood, "exit_code": failed}
+    counts = {name: getattr(result, name) for name in ("starts", "rows", "lost", "double", "wrong")}
+    stood = {
+        "stuck": result.stuck,
+        "looked_complete": result.looked_complete,
+        "seconds": result.seconds,
+    }
+    failed = int(not result.clean)
+    return {"case": "many", "kills": result.kills.total(), **counts, **stood, "exit_code": failed}
 
 
 def lose(case: str, folder: Path) -> dict[str, Any]:
@@ -87,7 +91,7 @@ def lose(case: str, folder: Path) -> dict[str, Any]:
     if not ended:
         process.kill()
     process.join()
-    said = [line for line in log.read_text().splitlines() if "is gone" in line]
+    messages = [line for line in log.read_text().splitlines() if "is gone" in line]
     rows = rows_by_key(run_dir).num_rows if killed else 0
     engines = len(ray_workers(os.getpid(), "ray::EngineActor"))
     nodes.close()
@@ -98,7 +102,7 @@ def lose(case: str, folder: Path) -> dict[str, Any]:
         "rows": rows,
         "lost": ROWS - rows,
         "nothing_stored_s": round(still, 1),
-        "said": said,
+        "said": messages,
         "engines_left": engines,
         "log": str(log),
     }
@@ -123,13 +127,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600, help="of many: no kill after so long")
     parser.add_argument("--seed", type=int, default=0, help="of many")
     given, folder = parser.parse_args(), Path(tempfile.mkdtemp(prefix="g-", dir="/tmp"))
-    found = (
+    outcome = (
         many(given.seed, given.kills, given.seconds, folder)
         if given.case == "many"
         else lose(given.case, folder)
     )
-    print(json.dumps(found))
-    return int(bool(found["lost"] or found["exit_code"]))
+    print(json.dumps(outcome))
+    return int(bool(outcome["lost"] or outcome["exit_code"]))
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ _NOBODY = "02:00:00:00:00:99"  # an address that no machine has
 def own_network() -> list[str] | None:
     """The words that give a command a network of its own; None where this machine allows none.
     Processes are its own too, so that all of them end with it, however it ends."""
-    own = ["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    for words in (["unshare", *own], ["unshare", "--map-root-user", *own]):
+    flags = ["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    for words in (["unshare", *flags], ["unshare", "--map-root-user", *flags]):
         bridge = [*words, "ip", "link", "add", "name", "trial", "type", "bridge"]
         with suppress(FileNotFoundError):
             if subprocess.run(bridge, capture_output=True, check=False).returncode == 0:
@@ -82,16 +82,18 @@ class Machine:
 
     def processes(self) -> list[int]:
         """All that run on it, by the network that they see."""
-        own = _network(self._holder.pid)
-        return [pid for pid in psutil.pids() if pid != self._holder.pid and _network(pid) == own]
+        network = _network(self._holder.pid)
+        return [
+            pid for pid in psutil.pids() if pid != self._holder.pid and _network(pid) == network
+        ]
 
     def runs(self, title: str) -> int:
         """How many of Ray's processes there have this in their title, such as MapBatches."""
-        found = 0
+        count = 0
         for pid in self.processes():
             with suppress(psutil.NoSuchProcess):
-                found += title in " ".join(psutil.Process(pid).cmdline())
-        return found
+                count += title in " ".join(psutil.Process(pid).cmdline())
+        return count
 
     def unplug(self) -> None:
         """No packet comes or goes, and nobody is told: what it runs goes on."""
@@ -230,10 +232,10 @@ class Machines:
         """Those that Ray has known; [] where its dashboard does not answer."""
         try:
             with urllib.request.urlopen(f"{self.dashboard}/api/v0/nodes", timeout=10) as reply:
-                found: list[dict[str, Any]] = json.load(reply)["data"]["result"]["result"]
+                nodes: list[dict[str, Any]] = json.load(reply)["data"]["result"]["result"]
         except OSError:
             return []
-        return found
+        return nodes
 
     def alive(self) -> int:
         return sum(node["state"] == "ALIVE" for node in self.nodes())

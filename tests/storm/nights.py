@@ -157,12 +157,12 @@ class Nodes:
 def ray_workers(parent: int, title: str) -> list[int]:
     """Ray's worker processes below this one (of no other Ray) whose title has this, such as
     EngineActor."""
-    found = []
+    pids = []
     for process in psutil.Process(parent).children(recursive=True):
         with _gone_is_fine():
             if title in " ".join(process.cmdline()):
-                found.append(process.pid)
-    return found
+                pids.append(process.pid)
+    return pids
 
 
 class Disk:
@@ -251,13 +251,13 @@ def night(
     """Disturb one run until all of `plan` was done, `last_kill` (monotonic) is past or it ended,
     then let it end. moments_s: the first kill of a start comes within so many seconds (from Ray's
     start over the engine's to the work), the next ones within so many of the one before."""
-    rng, one, begun = random.Random(seed), Night(seed), time.monotonic()
+    rng, result, begun = random.Random(seed), Night(seed), time.monotonic()
     run_dir, log = folder / f"night-{seed}", folder / f"night-{seed}.log"
     kinds = list(plan)
     replicas = f"model.scripted.replicas={rng.choice([1, 2])}"
     code: int | None = None
     while code != 0:
-        one.starts += 1
+        result.starts += 1
         process = start(nodes.address, run_dir, [*words, replicas], log)
         wait = rng.uniform(0, moments_s[0])
         moved = time.monotonic()
@@ -271,43 +271,43 @@ def night(
                 and time.monotonic() < last_kill
                 and _strike(kinds[0], process, nodes, disk, rng)
             ):
-                one.kills[kinds.pop(0)] += 1
+                result.kills[kinds.pop(0)] += 1
                 wait, moved = rng.uniform(0.1, moments_s[1]), time.monotonic()
             if time.monotonic() - moved > _STUCK_S:
-                one.stuck += 1
+                result.stuck += 1
                 process.kill()
                 process.join()
         if disk is not None:
             disk.free()
         code = process.exitcode
-        said = code == 0 or '"status": "finished"' in _manifest(run_dir)
-        if said and rows_by_key(run_dir).num_rows < expected.num_rows:
-            one.looked_complete += 1
-        if one.stuck > 1 or one.starts > 10 + 2 * len(
+        finished = code == 0 or '"status": "finished"' in _manifest(run_dir)
+        if finished and rows_by_key(run_dir).num_rows < expected.num_rows:
+            result.looked_complete += 1
+        if result.stuck > 1 or result.starts > 10 + 2 * len(
             plan
         ):  # once, the same command again has to get it done
             break
-    found = rows_by_key(run_dir)
-    one.rows, one.seconds = found.num_rows, round(time.monotonic() - begun, 1)
-    one.lost, one.double, one.wrong = count(found, expected)
-    return one
+    rows = rows_by_key(run_dir)
+    result.rows, result.seconds = rows.num_rows, round(time.monotonic() - begun, 1)
+    result.lost, result.double, result.wrong = count(rows, expected)
+    return result
 
 
-def count(found: pa.Table, expected: pa.Table) -> tuple[int, int, int]:
+def count(rows: pa.Table, expected: pa.Table) -> tuple[int, int, int]:
     """(keys lost, rows too many, rows that are not what the undisturbed run says), both tables by
     key."""
-    if not found.num_rows:
+    if not rows.num_rows:
         return expected.num_rows, 0, 0
-    keys = found.select(KEY).group_by(KEY).aggregate([])
+    keys = rows.select(KEY).group_by(KEY).aggregate([])
     lost = expected.num_rows - keys.join(expected.select(KEY), KEY, join_type="inner").num_rows
-    double = found.num_rows - keys.num_rows
-    if found.equals(expected):
+    double = rows.num_rows - keys.num_rows
+    if rows.equals(expected):
         return lost, double, 0
     right = {tuple(row[name] for name in KEY): row for row in expected.to_pylist()}
     return (
         lost,
         double,
-        sum(right.get(tuple(row[name] for name in KEY)) != row for row in found.to_pylist()),
+        sum(right.get(tuple(row[name] for name in KEY)) != row for row in rows.to_pylist()),
     )
 
 
@@ -328,9 +328,9 @@ def _strike(
         assert disk is not None
         disk.fill(rng)
     else:
-        there = nodes.victims({"engine": "ray::EngineActor", "stage": "MapBatches("}[kind])
-        if not there:
+        victims = nodes.victims({"engine": "ray::EngineActor", "stage": "MapBatches("}[kind])
+        if not victims:
             return False
         with _gone_is_fine():
-            os.kill(rng.choice(there), signal.SIGKILL)
+            os.kill(rng.choice(victims), signal.SIGKILL)
     return True

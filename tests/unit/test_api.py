@@ -68,20 +68,20 @@ def test_the_models_of_one_call_are_not_those_of_the_next(tmp_path: Path) -> Non
     )
     for name in ("exam", "unseen"):
         (tmp_path / f"{name}.jsonl").write_text(rows)
-    asked = {
+    options = {
         "data": tmp_path / "exam.jsonl",
         "control_data": tmp_path / "unseen.jsonl",
         "run_dir": tmp_path / "run",
     }
     with pytest.raises(audit.AuditError):  # nobody listens there
         audit.run_memory(
-            endpoint="http://127.0.0.1:9/v1", model_id="mine", references=["b"], n=4, **asked
+            endpoint="http://127.0.0.1:9/v1", model_id="mine", references=["b"], n=4, **options
         )
     assert not {"mine", "b"} & described_models().keys()
     with pytest.raises(ConfigError, match="'b'"):
-        audit.run_memory(model="scripted", references=["b"], **asked)
+        audit.run_memory(model="scripted", references=["b"], **options)
     with pytest.raises(ConfigError, match="mine"):
-        audit.run_memory(model="mine", **asked)
+        audit.run_memory(model="mine", **options)
 
 
 def test_an_import_that_is_refused_raises(tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def test_nested_draws_are_correlated_over_r_and_independent_ones_are_not() -> No
     agree = {}
     for draws in ("independent", "nested"):
         cell = simulate(replace(design, draws=draws), World(), np.random.default_rng(0)).cell
-        one, two = (cell.row(Setting(Arm.NOISY_REWRITE, r)) for r in (1, 2))
-        agree[draws] = float(np.mean(one == two))
+        first, second = (cell.row(Setting(Arm.NOISY_REWRITE, r)) for r in (1, 2))
+        agree[draws] = float(np.mean(first == second))
     assert agree["independent"] == pytest.approx(0.6, abs=0.02)  # 1 - discordance
     assert agree["nested"] > 0.68
 
@@ -123,8 +123,8 @@ def test_nested_draws_are_correlated_over_r_and_independent_ones_are_not() -> No
 )
 def test_a_world_moves_what_it_says(world: World, arm: Arm, accuracy: float) -> None:
     cell = simulate(Design(n=20_000, routers=1), world, np.random.default_rng(3)).cell
-    found = {a: float(np.mean(cell.row(next(iter(cell.settings_of(a)))) == 1)) for a in Arm}
-    assert found[arm] == pytest.approx(accuracy, abs=0.015)
+    accuracies = {a: float(np.mean(cell.row(next(iter(cell.settings_of(a)))) == 1)) for a in Arm}
+    assert accuracies[arm] == pytest.approx(accuracy, abs=0.015)
 
 
 def test_unread_replies_can_depend_on_the_outcome() -> None:
@@ -217,8 +217,13 @@ def test_no_model_has_answers_that_change_more_often_than_luck() -> None:
 
 def test_a_finished_run_gives_its_own_design(tmp_path: Path) -> None:
     rows = synthetic_outcomes(400, (1, 2), rng=np.random.default_rng(0), draws="nested")
-    (found,) = observed_design(finished_run(tmp_path / "run", rows))
-    assert (found.n, found.routers, found.draws, found.clean_replicates) == (400, 2, "nested", 2)
-    assert found.direct and found.ensemble and found.panel == 1
-    assert found.clean_accuracy == pytest.approx(0.7, abs=0.08)
-    assert found.discordance == pytest.approx(0.2, abs=0.08)
+    (observed,) = observed_design(finished_run(tmp_path / "run", rows))
+    assert (observed.n, observed.routers, observed.draws, observed.clean_replicates) == (
+        400,
+        2,
+        "nested",
+        2,
+    )
+    assert observed.direct and observed.ensemble and observed.panel == 1
+    assert observed.clean_accuracy == pytest.approx(0.7, abs=0.08)
+    assert observed.discordance == pytest.approx(0.2, abs=0.08)

@@ -44,11 +44,15 @@ def test_an_entry_and_its_totals() -> None:
         test="",
         reason="no data",
     )
-    found = parse_chronology(text + "\n")
-    assert found.sentence.startswith("2 entries")
-    assert [e.id for e in found.unfixed] == ["T2"] and found.entries[0].status is Residual.FIXED
-    assert found.tests == ("test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",)
-    shown = render(found)
+    chronology = parse_chronology(text + "\n")
+    assert chronology.sentence.startswith("2 entries")
+    assert [e.id for e in chronology.unfixed] == ["T2"] and chronology.entries[
+        0
+    ].status is Residual.FIXED
+    assert chronology.tests == (
+        "test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",
+    )
+    shown = render(chronology)
     assert (
         "Not fixed: T2 (no data)" in shown
         and "| m x toxigen | delta of the attribute edits | 0.2 | 0.7 |" in shown
@@ -122,8 +126,8 @@ def test_add_writes_whole_entries_only(tmp_path: Path) -> None:
         append(tmp_path, ENTRY)
     with pytest.raises(DataError, match="not auditable"):
         append(tmp_path, ENTRY | {"id": "T2", "symptom": ""})
-    found = chronology_of(tmp_path)
-    assert found is not None and [e.id for e in found.entries] == ["T1"]
+    chronology = chronology_of(tmp_path)
+    assert chronology is not None and [e.id for e in chronology.entries] == ["T1"]
     assert SCHEMA.is_valid(json.loads((tmp_path / NAME).read_text()))
     with pytest.raises(DataError, match="Cannot read"):
         read_chronology(tmp_path / "nothing.jsonl")
@@ -160,9 +164,9 @@ def test_a_project_may_keep_its_chronology_in_docs(
 
 
 def test_this_projects_own_chronology() -> None:
-    found = read_chronology(project_file())
+    chronology = read_chronology(project_file())
     assert all(
         SCHEMA.is_valid(json.loads(text)) for text in project_file().read_text().splitlines()
     )
-    assert not missing_tests(found, ROOT / "tests")
-    assert found.repair_introduced and found.unfixed
+    assert not missing_tests(chronology, ROOT / "tests")
+    assert chronology.repair_introduced and chronology.unfixed

@@ -84,7 +84,7 @@ def test_an_unknown_key_is_not_met_with_the_advice_to_add_a_plus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "told"),
+    ("file", "expected"),
     [
         ("# @package model.mine\nname: mine\n engine: vllm\n", ("mine.yaml, line 3",)),
         (
@@ -101,13 +101,15 @@ def test_an_unknown_key_is_not_met_with_the_advice_to_add_a_plus() -> None:
 )
 @pytest.mark.parametrize("option", ["--config-dir={}", "hydra.searchpath=['{}']"])
 def test_a_slip_in_a_file_of_ones_own_is_named(
-    tmp_path: Path, file: str, told: tuple[str, ...], option: str
+    tmp_path: Path, file: str, expected: tuple[str, ...], option: str
 ) -> None:
     (tmp_path / "my conf" / "model").mkdir(parents=True)
     (tmp_path / "my conf" / "model" / "mine.yaml").write_text(file)
     with pytest.raises(ConfigError) as error:
         compose_command("sweep", [option.format(tmp_path / "my conf"), "model=mine"], SweepConfig)
-    assert all(one in str(error.value) for one in told) and "composing" not in str(error.value)
+    assert all(text in str(error.value) for text in expected) and "composing" not in str(
+        error.value
+    )
 
 
 def test_a_folder_that_is_not_there_is_named_however_it_is_given(tmp_path: Path) -> None:

@@ -48,11 +48,11 @@ def commented(text: str) -> set[str]:
     keys = set()
     below_comment = False
     for line in text.splitlines():
-        found = KEY.match(line)
+        match = KEY.match(line)
         if line.lstrip().startswith("#"):
             below_comment = True
-        if found and (below_comment or " #" in line):
-            keys.add(found[1])
+        if match and (below_comment or " #" in line):
+            keys.add(match[1])
             keys.update(re.findall(r"(\w+):", line))  # the keys of a mapping in one line
         if not line.strip():
             below_comment = False

@@ -34,8 +34,8 @@ def test_every_module_that_can_be_started_is_a_command() -> None:
     }
     assert guarded - NO_COMMANDS == {f"audit.{name}" for name in (*AUDITS, "plant")}
     for name, command in COMMANDS.items():
-        own = "import_logs" if name == "import" else name  # a keyword is no name of a module
-        assert command.module in (f"audit.commands.{own}", f"audit.{name}.__main__")
+        module = "import_logs" if name == "import" else name  # a keyword is no name of a module
+        assert command.module in (f"audit.commands.{module}", f"audit.{name}.__main__")
         assert callable(getattr(import_module(command.module), "main" if command.hydra else "run"))
         assert not command.hydra or name == "plan" or (CONF_DIR / f"{name}.yaml").is_file()
     here = {
@@ -47,12 +47,12 @@ def test_every_module_that_can_be_started_is_a_command() -> None:
 def test_errors_are_said_at_one_door() -> None:
     """`exits.refused` prints them; plant.train is a process of its own, whose parent reads what it
     says."""
-    said = {
+    files = {
         path.name
         for path in (ROOT / "audit").rglob("*.py")
         if re.search(r"print\(.*error: ", path.read_text())
     }
-    assert said == {"exits.py", "train.py"}
+    assert files == {"exits.py", "train.py"}
 
 
 def test_help_names_every_command_and_a_mistake_its_neighbour() -> None:
@@ -109,15 +109,16 @@ def test_completion_offers_commands_keys_and_what_groups_hold(tmp_path: Path) ->
         "_ARGCOMPLETE_COMP_WORDBREAKS": " \t\n",
     }
     jobs = [((), {**env, "COMP_LINE": line, "COMP_POINT": str(len(line))}) for line in OFFERED]
-    told = [out.split("\v") for out, _ in forked(ASK, jobs, tmp_path)]
-    for (line, expected), found in zip(OFFERED.items(), told, strict=True):
-        assert found == expected if isinstance(expected, list) else expected <= set(found), (
+    answers = [out.split("\v") for out, _ in forked(ASK, jobs, tmp_path)]
+    for (line, expected), offers in zip(OFFERED.items(), answers, strict=True):
+        assert offers == expected if isinstance(expected, list) else expected <= set(offers), (
             line,
-            found,
+            offers,
         )
-    found = told[1]
+    offers = answers[1]
     assert (
-        not [one for one in found if "hydra" in one or "override" in one] and "--json" not in found
+        not [offer for offer in offers if "hydra" in offer or "override" in offer]
+        and "--json" not in offers
     )
 
 
@@ -166,8 +167,8 @@ def test_examples_are_safe_in_zsh(path: Path) -> None:
     """An unquoted bracket is a pattern there, and the command fails before it starts."""
     lines = path.read_text().replace("\\\n", " ").splitlines()
     for line in lines:
-        if found := EXAMPLE.match(line):
-            bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", found[1]).split(" # ")[0].split("`")[0]
+        if match := EXAMPLE.match(line):
+            bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", match[1]).split(" # ")[0].split("`")[0]
             assert not set("[]{}") & set(bare), line
 
 
@@ -211,12 +212,12 @@ def test_a_wheel_has_every_file_and_works_from_any_folder(tmp_path: Path) -> Non
     with zipfile.ZipFile(built_wheel(tmp_path, ROOT)) as archive:
         archive.extractall(tmp_path / "site")
     for folder, inside in ((ROOT / "audit", "audit"), (ROOT / "conf", "audit/_conf")):
-        found = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-        there = {
+        files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+        installed = {
             path.relative_to(tmp_path / "site" / inside)
             for path in (tmp_path / "site" / inside).rglob("*")
         }
-        assert not {path for path in found - there if "__pycache__" not in path.parts}
+        assert not {path for path in files - installed if "__pycache__" not in path.parts}
     (tmp_path / "site" / "conf").mkdir()  # another package's, beside it
     (tmp_path / "here").mkdir()
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}

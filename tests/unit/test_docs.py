@@ -24,17 +24,17 @@ def sentences(text: str) -> list[int]:
     """Words of each sentence of the prose: no code, tables, headings, comments; a list item begins
     a paragraph."""
     text = re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
-    kept = [line if not re.match(r"#|\||    |!|:::", line) else "" for line in text.splitlines()]
-    paragraphs = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)", "\n".join(kept))
+    prose = [line if not re.match(r"#|\||    |!|:::", line) else "" for line in text.splitlines()]
+    paragraphs = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)", "\n".join(prose))
     counts = []
     for paragraph in paragraphs:
         plain = re.sub(
             r"`[^`]*`", "X", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
         )
         counts += [
-            len(one.split())
-            for one in re.split(r'(?<=[.!?])\s+(?=[A-Z("*0-9])', plain)
-            if re.search("[a-z]", one)
+            len(sentence.split())
+            for sentence in re.split(r'(?<=[.!?])\s+(?=[A-Z("*0-9])', plain)
+            if re.search("[a-z]", sentence)
         ]
     return counts
 

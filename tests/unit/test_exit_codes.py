@@ -23,11 +23,11 @@ def table() -> dict[str, dict[int, str]]:
         [cell.strip() for cell in line.strip("|").split("|")] for line in lines[: lines.index("")]
     ]
     head, _, *body = rows
-    found: dict[str, dict[int, str]] = {}
+    codes: dict[str, dict[int, str]] = {}
     for column, title in enumerate(head[1:], start=1):
         for name in re.findall(r"`(\w+)`", title):
-            found[name] = {int(row[0]): row[column] for row in body if row[column]}
-    return found
+            codes[name] = {int(row[0]): row[column] for row in body if row[column]}
+    return codes
 
 
 REFUSED = {
@@ -86,18 +86,18 @@ def test_a_verdicts_code_stands_beside_its_name() -> None:
     """Of every audit, and nowhere but in the column of the gate, by which a suite ends."""
     says = table()
     cells = [
-        (str(verdict), one.grade)
+        (str(verdict), meaning.grade)
         for verdict, word in words().items()
-        for one in (word.where.values() or [word])
+        for meaning in (word.where.values() or [word])
     ]
     for verdict, grade in cells:
         code = grade.decision().exit_code
-        said = (
+        text = (
             str(verdict)
             .replace("excess_explained_by", "explained by")
             .replace("_cause_unknown", "")
         )
-        assert said.replace("_", " ") in says["gate"][code].replace(
+        assert text.replace("_", " ") in says["gate"][code].replace(
             "a gain explained", "explained"
         ), verdict
     assert all(
@@ -121,13 +121,13 @@ def test_the_code_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"), [((), "Interrupted."), (("12 rows kept",), "12 rows kept")]
+    ("arguments", "shown"), [((), "Interrupted."), (("12 rows kept",), "12 rows kept")]
 )
 def test_ctrl_c_is_a_sentence(
-    said: tuple[str, ...], shown: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stopped() -> int:
-        raise KeyboardInterrupt(*said)
+        raise KeyboardInterrupt(*arguments)
 
     with pytest.raises(SystemExit) as end:
         run_command(stopped)

@@ -126,8 +126,8 @@ def test_a_panel_is_as_its_worst_cell(
     names: tuple[str, ...], decision: str, code: int, tmp_path: Path
 ) -> None:
     """What each verdict alone comes to: the next test."""
-    found = rule(typed(verdict_named(*names)))
-    assert (found.decision, found.exit_code) == (decision, code)
+    ruling = rule(typed(verdict_named(*names)))
+    assert (ruling.decision, ruling.exit_code) == (decision, code)
     assert main([written(tmp_path, json.dumps(verdict_named(*names)))]) == code
 
 
@@ -147,8 +147,8 @@ OUTCOMES = {
 @pytest.mark.parametrize("audit", AUDITS)
 def test_gate_joint_page_and_colours_read_one_table(audit: str) -> None:
     """Of every verdict of every audit, in every archetype."""
-    told = part_of(audit, "vocabulary")
-    instrument, table = told.INSTRUMENT, told.VERDICTS
+    vocabulary = part_of(audit, "vocabulary")
+    instrument, table = vocabulary.INSTRUMENT, vocabulary.VERDICTS
     evidence = {
         "drop": {"original": None, "drop": LIMITS, "cs": LIMITS},
         "gap": None,
@@ -233,8 +233,8 @@ def test_no_format_lets_a_hostile_text_begin_a_line_or_a_command(
             assert "evil]](x)%3A%3Aerror%3A%3Ay b %3A%3Awarning%3A%3Az <script>|%250A" in out
         for line in out.splitlines():
             if kind == "github":
-                found = re.fullmatch(r"::(error|warning|notice) title=([^:,]*)::(.*)", line)
-                assert found, line
+                match = re.fullmatch(r"::(error|warning|notice) title=([^:,]*)::(.*)", line)
+                assert match, line
             else:
                 assert not line.lstrip().startswith(("::", "##[")), kind
 
@@ -327,12 +327,12 @@ def test_a_folder_of_runs_is_named_with_a_run_of_it(tmp_path: Path, capsys: Caps
         (tmp_path / name).mkdir()
         (tmp_path / name / "manifest.json").write_text("{}")
     assert main([str(tmp_path)]) == 1
-    said = capsys.readouterr().err
-    assert "2 runs" in said and f"audit gate {tmp_path / 'a'}" in said
+    message = capsys.readouterr().err
+    assert "2 runs" in message and f"audit gate {tmp_path / 'a'}" in message
     (tmp_path / "empty").mkdir()
     assert main([str(tmp_path / "empty")]) == 1
-    said = capsys.readouterr().err
-    assert "folder of" not in said and "is no run: it has no manifest.json" in said
+    message = capsys.readouterr().err
+    assert "folder of" not in message and "is no run: it has no manifest.json" in message
     (tmp_path / "empty" / "leaderboard.json").write_text("{}")
     assert main([str(tmp_path / "empty")]) == 1
     assert "--judge MODEL" in capsys.readouterr().err

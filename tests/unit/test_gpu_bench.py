@@ -49,8 +49,8 @@ TIMES = {"raw_generate_s": 9.5, "sweep_generate_s": 10.0, "raw_requests": 2245.0
 def test_a_figure_is_read_and_held_against_its_target(
     out: str, index: int, figure: str, reached: bool, tmp_path: Path
 ) -> None:
-    found = list(parts(0, tmp_path, 10, "", ["--n", "5"]))[index].figure(out)
-    assert figure in found[0] and found[1] is reached
+    result = list(parts(0, tmp_path, 10, "", ["--n", "5"]))[index].figure(out)
+    assert figure in result[0] and result[1] is reached
 
 
 def test_a_part_that_fails_is_a_row_with_its_last_words() -> None:

@@ -44,11 +44,11 @@ def test_what_is_newer_than_the_model_needs_no_run_and_what_is_older_does() -> N
 def test_a_suite_and_an_index_search_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = tmp_path / "found.csv"
-    found.write_text("benchmark,found_in\ngsm8k,C4\n")
+    index = tmp_path / "found.csv"
+    index.write_text("benchmark,found_in\ngsm8k,C4\n")
     assert (
         inventory(
-            ["gsm8k_contamination_audit_v3", "--model", "qwen3_8b", "--found", str(found), "--json"]
+            ["gsm8k_contamination_audit_v3", "--model", "qwen3_8b", "--found", str(index), "--json"]
         )
         == 0
     )
@@ -66,12 +66,12 @@ def test_a_file_with_other_columns_and_an_unknown_model_are_refused(tmp_path: Pa
 
 
 def test_every_published_benchmark_has_a_date() -> None:
-    own = {
+    benchmarks = {
         path.stem: load_group("benchmark", path.stem)
         for path in (CONF_DIR / "benchmark").glob("*.yaml")
     }
     assert [
         name
-        for name, about in own.items()
+        for name, about in benchmarks.items()
         if (about.get("hub") or about.get("url")) and not about.get("date")
     ] == []

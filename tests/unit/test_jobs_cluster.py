@@ -283,12 +283,12 @@ def _sweep_overrides(command: str) -> list[str]:
 def _sweeps_in_the_repository() -> list[Any]:
     """The overrides of every sweep in jobs/*.sh, in the RayJobs and in the documents, as pytest
     parameters."""
-    found = []
+    commands = []
     for path in JOB_SCRIPTS:
-        found.append((path.name, path.read_text().split("exec ray job submit", 1)[1]))
+        commands.append((path.name, path.read_text().split("exec ray job submit", 1)[1]))
     for document in ray_documents():
         if document["kind"] == "RayJob":
-            found.append((document["metadata"]["name"], document["spec"]["entrypoint"]))
+            commands.append((document["metadata"]["name"], document["spec"]["entrypoint"]))
     pages = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
     for name in ("README.md", "jobs/README.md", *pages):
         text = (ROOT / name).read_text().replace("\\\n", " ")
@@ -298,9 +298,9 @@ def _sweeps_in_the_repository() -> list[Any]:
         whole = [
             line for line in lines if not re.search(r"\.\.\.|<|model=[A-Z]+\b", line)
         ]  # others leave words open
-        found += [(f"{name}:{i}", f"audit.sweep {line}") for i, line in enumerate(whole)]
-    assert len(found) >= 10
-    return [pytest.param(_sweep_overrides(command), id=name) for name, command in found]
+        commands += [(f"{name}:{i}", f"audit.sweep {line}") for i, line in enumerate(whole)]
+    assert len(commands) >= 10
+    return [pytest.param(_sweep_overrides(command), id=name) for name, command in commands]
 
 
 @pytest.mark.parametrize("overrides", _sweeps_in_the_repository())
@@ -417,8 +417,8 @@ def test_submit_outlives_what_rays_client_lets_through(lost: Exception) -> None:
 def test_submit_says_once_and_in_a_sentence_that_the_head_is_gone() -> None:
     code, shown, slept = follow(FakeJobs(["one\n"], Info("RUNNING"), breaks=99, gone=True))
     assert code == 1 and sum(slept) == pytest.approx(58)
-    assert len([one for one in shown if "no longer answers" in one]) == 1
-    assert sum("trying again" in one for one in shown) == 1
+    assert len([line for line in shown if "no longer answers" in line]) == 1
+    assert sum("trying again" in line for line in shown) == 1
 
 
 def test_submit_splits_its_own_options_from_the_command() -> None:
@@ -502,7 +502,9 @@ def test_every_pod_has_shared_memory_for_rays_object_store(path: Path) -> None:
             volumeMount["mountPath"]: volumeMount["name"]
             for volumeMount in container["volumeMounts"]
         }
-        (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == mounted["/dev/shm"]]
+        (volume,) = [
+            volume for volume in pod["spec"]["volumes"] if volume["name"] == mounted["/dev/shm"]
+        ]
         assert volume["emptyDir"]["medium"] == "Memory" and volume["emptyDir"][
             "sizeLimit"
         ].endswith("Gi")

@@ -72,8 +72,8 @@ def imports(path: Path) -> Iterator[str]:
 
 def rank(module: str) -> int | None:
     parts = module.split(".")
-    found = (RANK.get(".".join(parts[:n])) for n in range(len(parts), 1, -1))
-    return next((r for r in found if r is not None), None)
+    ranks = (RANK.get(".".join(parts[:n])) for n in range(len(parts), 1, -1))
+    return next((r for r in ranks if r is not None), None)
 
 
 def test_no_import_runs_back_up() -> None:
@@ -102,8 +102,8 @@ def test_no_two_rooms_import_each_other() -> None:
     the other."""
     below: dict[str, set[str]] = {}
     for module, path in FILES.items():
-        found = {room(other) for other in imports(path) if other.startswith("audit.")}
-        below.setdefault(room(module), set()).update(found - {room(module)})
+        targets = {room(other) for other in imports(path) if other.startswith("audit.")}
+        below.setdefault(room(module), set()).update(targets - {room(module)})
     try:
         TopologicalSorter(below).prepare()
     except CycleError as error:
@@ -139,7 +139,11 @@ def test_no_import_hides_in_a_string() -> None:
                 "import_module",
                 "__import__",
             ):
-                texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
+                texts = [
+                    constant.value
+                    for constant in ast.walk(node)
+                    if isinstance(constant, ast.Constant)
+                ]
                 if any(str(text).startswith("audit") for text in texts):
                     hidden[module] = ast.unparse(node)
     # `audits.part_of` finds a part of an audit by the name of its package, which may be anybody's.
@@ -177,9 +181,9 @@ def test_the_shared_rooms_and_commands_name_no_routers() -> None:
         for module, path in FILES.items()
         if re.search(r"router", path.read_text(encoding="utf-8"), re.IGNORECASE)
     }
-    own = tuple(f"audit.{audit}" for audit in (*AUDITS, "plant", "papers.song2026"))
+    exempt = tuple(f"audit.{audit}" for audit in (*AUDITS, "plant", "papers.song2026"))
     assert "audit.sweep.design" in named
-    assert {m for m in named if not m.startswith(own)} == {
+    assert {m for m in named if not m.startswith(exempt)} == {
         "audit",
         "audit.api",
         "audit.commands",
@@ -294,6 +298,6 @@ def test_what_starts_nothing_loads_nothing_heavy(tmp_path: Path) -> None:
         "found = sorted(heavy & set(sys.modules))\n"
         "print('heavy:', found, file=sys.stderr)"
     )
-    told = forked(code, [(words, {}) for words in LIGHT], tmp_path)
-    for words, (_, said) in zip(LIGHT, told, strict=True):
-        assert said.endswith("heavy: []\n") and "Traceback" not in said, (words, said[-2000:])
+    results = forked(code, [(words, {}) for words in LIGHT], tmp_path)
+    for words, (_, text) in zip(LIGHT, results, strict=True):
+        assert text.endswith("heavy: []\n") and "Traceback" not in text, (words, text[-2000:])

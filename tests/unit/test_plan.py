@@ -44,8 +44,8 @@ def test_a_plan_says_what_a_run_would_say_of_the_questions(tmp_path: Path):
         *(f"What is {i // 2} + 1?,{i // 2 + 1},x,{'AB'[i % 2]}" for i in range(60)),
     ]
     (tmp_path / "exam.csv").write_text("\n".join(rows))
-    told = typed("plan", f"data={tmp_path / 'exam.csv'}", "model=scripted", "n=all", "r=1").out
-    notes = [line for line in told.splitlines() if line.startswith("note: exam:")]
+    out = typed("plan", f"data={tmp_path / 'exam.csv'}", "model=scripted", "n=all", "r=1").out
+    notes = [line for line in out.splitlines() if line.startswith("note: exam:")]
     assert [re.findall(r"\d+", note) for note in notes] == [
         ["30", "60"],
         ["30"],
@@ -70,7 +70,7 @@ def test_a_form_of_plan_that_is_none_is_refused():
 
 
 def planned(
-    n: int, r: str = "1..9", runs: tuple[int, int] = (3, 2), there: int = 100_000, **also: int
+    n: int, r: str = "1..9", runs: tuple[int, int] = (3, 2), available: int = 100_000, **also: int
 ) -> tuple[Plan, str]:
     config = SweepConfig(
         model={"m": ModelConfig(name="m", engine="scripted")},
@@ -82,9 +82,9 @@ def planned(
     )
     design = design_of(config)
     calls = PlannedCalls("m", "b", n, Tokens(n, n), PlannedCost(None, None, None, "USD", ""))
-    asked = CallCounts(calls, n, {}, 0, {})
-    plan = make_plan(asked, design, thresholds=THRESHOLDS, **also)
-    return plan, "\n".join(describe(asked, plan, design, THRESHOLDS, there))
+    counts = CallCounts(calls, n, {}, 0, {})
+    plan = make_plan(counts, design, thresholds=THRESHOLDS, **also)
+    return plan, "\n".join(describe(counts, plan, design, THRESHOLDS, available))
 
 
 def power_of(gain: float, n: int, n_tests: int) -> float:
@@ -104,9 +104,9 @@ def test_the_detectable_gain_just_reaches_the_power_of_the_corrected_test(r, pan
 
 
 def test_a_larger_panel_detects_less_and_says_so():
-    one, alone = planned(1000)
+    single, alone = planned(1000)
     many, together = planned(1000, panel=24)
-    assert many.minimum_detectable_gain > one.minimum_detectable_gain
+    assert many.minimum_detectable_gain > single.minimum_detectable_gain
     assert "x 24 cells)" in together and "cells" not in alone
 
 
@@ -125,7 +125,7 @@ def test_what_is_run_once_has_the_largest_plausible_shift_that_no_number_of_ques
     n=658)."""
     repeated, once, both = (planned(658, "1", runs)[0] for runs in ((3, 2), (3, 1), (1, 1)))
     # 1.96 sqrt(.1 (1/c + 1/k) / n + .02^2 a side that is run once) + .84 sqrt(.1 (1/c + 1/k) / n)
-    assert [round(100 * one.minimum_detectable_gain, 1) for one in (repeated, once, both)] == [
+    assert [round(100 * plan.minimum_detectable_gain, 1) for plan in (repeated, once, both)] == [
         5.0,
         6.0,
         8.0,
@@ -138,12 +138,12 @@ def test_what_is_run_once_has_the_largest_plausible_shift_that_no_number_of_ques
     assert planned(once.questions_needed, "1", (3, 1))[0].minimum_detectable_gain == pytest.approx(
         0.05, abs=1e-4
     )
-    found = [planned(300, "1", runs)[1].splitlines()[-1] for runs in ((3, 2), (3, 1), (1, 1))]
-    assert ["replicates=" in line for line in found] == [
+    endings = [planned(300, "1", runs)[1].splitlines()[-1] for runs in ((3, 2), (3, 1), (1, 1))]
+    assert ["replicates=" in line for line in endings] == [
         False,
         True,
         True,
-    ] and "clean_replicates=3" in found[2]
+    ] and "clean_replicates=3" in endings[2]
 
 
 @pytest.mark.parametrize(("runs", "flags"), [((3, 2), ""), ((3, 1), " with noisy_replicates=2")])
@@ -193,9 +193,9 @@ def test_the_warning_is_last_and_only_where_it_is_due():
 
 
 def test_no_more_questions_are_advised_than_the_benchmark_has():
-    plan, text = planned(208, there=1070)
+    plan, text = planned(208, available=1070)
     assert plan.questions_needed == 1070 and "n to 1,070" in text.splitlines()[-1]
-    few = planned(208, "1", there=208)[1].splitlines()[-1]
+    few = planned(208, "1", available=208)[1].splitlines()[-1]
     assert " 208 " in few and "658" not in few
     # 8.9 points are found with 208 questions, and so are 9
     assert planned(208, "1")[0].minimum_detectable_gain == pytest.approx(0.089, abs=5e-4)
@@ -252,7 +252,7 @@ def test_what_an_engine_needs_is_planned_and_nothing_is_started():
 def test_a_plan_quotes_the_rates_that_a_verdict_quotes(audit: str, words: list[str], rates: str):
     """The plan reads the table of the calibration: the rate of its nearest design stands in it."""
     table = shipped_table(part_of(audit, "analyse").JUDGE.shipped)
-    told = typed("plan", f"audit={audit}", "model=scripted", *words).out
-    (line,) = [line for line in told.splitlines() if "calibrated design" in line]
+    out = typed("plan", f"audit={audit}", "model=scripted", *words).out
+    (line,) = [line for line in out.splitlines() if "calibrated design" in line]
     quoted = [e for e in table["designs"] if f"{percent(e['rates'][rates])} (±" in line]
     assert quoted, line

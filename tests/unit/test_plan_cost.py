@@ -36,9 +36,9 @@ ASKED = {"big": Tokens(3_600_000, 360_000)}
 
 
 def test_hours_gpu_hours_and_money_by_hand() -> None:
-    found = planned_cost(TABLE, ASKED, {"big": BIG})
-    assert (found.hours, found.gpu_hours, found.money) == (1.0, 8.0, 16.0)
-    shown = "\n".join(found.lines())
+    estimate = planned_cost(TABLE, ASKED, {"big": BIG})
+    assert (estimate.hours, estimate.gpu_hours, estimate.money) == (1.0, 8.0, 16.0)
+    shown = "\n".join(estimate.lines())
     assert "8 GPU-hours" in shown and "16.00  USD" in shown and "estimated 1,000 tokens/s" in shown
     few = planned_cost(
         TABLE, {"big": Tokens(3_600, 0)}, {"big": BIG}
@@ -49,17 +49,19 @@ def test_hours_gpu_hours_and_money_by_hand() -> None:
 def test_two_models_take_turns_and_endpoints_are_paid_by_the_token() -> None:
     gate = ModelConfig(name="gate", engine="openai")
     cost = replace(TABLE, prices={"gate": {"prompt": 0.5, "generated": 2.0}})
-    found = planned_cost(
+    estimate = planned_cost(
         cost, {**ASKED, "gate": Tokens(2_000_000, 1_000_000)}, {"big": BIG, "gate": gate}
     )
-    assert found.money == 16.0 + 2 * 0.5 + 1 * 2.0
-    assert found.hours is None and "gate" in found.basis  # its tokens cost, its time is not known
+    assert estimate.money == 16.0 + 2 * 0.5 + 1 * 2.0
+    assert (
+        estimate.hours is None and "gate" in estimate.basis
+    )  # its tokens cost, its time is not known
 
 
 def test_what_is_not_known_is_not_made_up() -> None:
-    found = planned_cost(CostConfig(), ASKED, {"big": BIG})
-    assert (found.hours, found.gpu_hours, found.money) == (None, None, None)
-    assert "+cost.throughput.big=" in found.lines()[0]
+    estimate = planned_cost(CostConfig(), ASKED, {"big": BIG})
+    assert (estimate.hours, estimate.gpu_hours, estimate.money) == (None, None, None)
+    assert "+cost.throughput.big=" in estimate.lines()[0]
     assert planned_cost(replace(TABLE, gpu_hour=None), ASKED, {"big": BIG}).money is None
     assert (
         planned_cost(
@@ -81,10 +83,10 @@ def test_the_pace_of_a_run_is_read_from_its_manifest(tmp_path: Path) -> None:
     assert measured_pace(tmp_path) == {
         "big": 100.0
     }  # 2 x (900 - 100 + 200) tokens in 10 s, by two replicas
-    found = planned_cost(
+    estimate = planned_cost(
         replace(TABLE, measured=str(tmp_path)), {"big": Tokens(700_000, 20_000)}, {"big": BIG}
     )
-    assert found.hours == 1.0 and found.gpu_hours == 8.0 and str(tmp_path) in found.basis
+    assert estimate.hours == 1.0 and estimate.gpu_hours == 8.0 and str(tmp_path) in estimate.basis
     more = replace(BIG, replicas=8)  # the same work for as many GPUs in less time
     faster = planned_cost(
         replace(TABLE, measured=str(tmp_path)), {"big": Tokens(700_000, 20_000)}, {"big": more}
@@ -109,8 +111,8 @@ def test_rates_that_cannot_be_are_refused_and_none_decides_a_result() -> None:
         check_cost(CostConfig(gpu_hour=-1))
     with pytest.raises(ConfigError, match=r"cost\.prices\.m"):
         check_cost(CostConfig(prices={"m": {"prompt": -1, "generated": 1}}))
-    one, other = ({"n": 1, "cost": {"gpu_hour": price}} for price in (1, 2))
-    assert fingerprint(one, SCHEMA) == fingerprint(other, SCHEMA)
+    first, other = ({"n": 1, "cost": {"gpu_hour": price}} for price in (1, 2))
+    assert fingerprint(first, SCHEMA) == fingerprint(other, SCHEMA)
 
 
 def test_the_shipped_table_is_of_all_models_that_ship() -> None:
@@ -132,8 +134,8 @@ def test_the_plan_as_json(tmp_path: Path) -> None:
         words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.stdout, done.stderr
-    told = json.loads(done.stdout)
-    (plan,) = told["plans"]
+    document = json.loads(done.stdout)
+    (plan,) = document["plans"]
     assert (plan["questions"], plan["questions_needed"]) == (50, 658)
     # 50 questions x (3 clean + 2 noisy messages), and one answer more each for the original
     # question
@@ -144,7 +146,7 @@ def test_the_plan_as_json(tmp_path: Path) -> None:
     assert plan["cost"]["gpu_hours"] > 0 and plan["cost"]["money"] == pytest.approx(
         3 * plan["cost"]["gpu_hours"]
     )
-    assert "llama3_8b" in "".join(told["failed"].values()) or told["failed"] == {}
+    assert "llama3_8b" in "".join(document["failed"].values()) or document["failed"] == {}
 
 
 def test_rates_are_added_on_the_command_line_as_the_messages_say() -> None:
@@ -184,20 +186,20 @@ def test_a_rate_of_a_model_of_ones_own_is_read_and_a_table_of_ones_own_too(tmp_p
     (tmp_path / "cost" / "table.yaml").write_text(
         "prices: {another_of_mine: {prompt: 1, generated: 2}}\n"
     )
-    own = f"hydra.searchpath=[file://{tmp_path}]"
-    words = [own, "model=mine", "cost=table"]
-    found = compose_command(
+    search_path = f"hydra.searchpath=[file://{tmp_path}]"
+    words = [search_path, "model=mine", "cost=table"]
+    config = compose_command(
         "sweep", [*words, "+cost.prices.my_8b={prompt: 1, generated: 2}"], SweepConfig
     )
-    assert set(found.cost.prices) == {"another_of_mine", "my_8b"}
+    assert set(config.cost.prices) == {"another_of_mine", "my_8b"}
     with pytest.raises(ConfigError, match="'mine'"):  # its file's name, by which no rate is read
         compose_command(
             "sweep", [*words, "+cost.prices.mine={prompt: 1, generated: 2}"], SweepConfig
         )
     shipped = load_group("cost", "default")["throughput"]
     words = [f"++cost.throughput.{name}.prompt=1" for name in shipped]
-    found = compose_command("sweep", ["model=scripted", *words], SweepConfig)
-    assert len(shipped) > 3 and all(found.cost.throughput[name]["prompt"] == 1 for name in shipped)
+    config = compose_command("sweep", ["model=scripted", *words], SweepConfig)
+    assert len(shipped) > 3 and all(config.cost.throughput[name]["prompt"] == 1 for name in shipped)
 
 
 def test_money_spent_is_tokens_at_the_price_of_whoever_was_called() -> None:

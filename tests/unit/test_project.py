@@ -46,13 +46,13 @@ def written(folder: Path, values: Any) -> Path:
 
 
 def added(folder: Path, command: str, *words: str) -> dict[str, str]:
-    found, _ = with_project(words, command, folder)
-    assert found[len(found) - len(words) :] == list(words)
-    return dict(word.split("=", 1) for word in found[: len(found) - len(words)])
+    extended, _ = with_project(words, command, folder)
+    assert extended[len(extended) - len(words) :] == list(words)
+    return dict(word.split("=", 1) for word in extended[: len(extended) - len(words)])
 
 
 @pytest.mark.parametrize(
-    ("command", "taken"),
+    ("command", "keys"),
     [
         ("memory", KEYS),
         ("perturb", ("endpoint", "model_id", "api_key_env", "data", "references", "registry")),
@@ -63,12 +63,10 @@ def added(folder: Path, command: str, *words: str) -> dict[str, str]:
         ("registry", ("registry",)),
     ],
 )
-def test_a_command_takes_what_it_knows(
-    tmp_path: Path, command: str, taken: tuple[str, ...]
-) -> None:
-    found = added(written(tmp_path, FULL), command)
-    assert set(found) == set(FULL) & set(taken)
-    assert found.get("references", "[b,c@http://127.0.0.1:8/v1]") == "[b,c@http://127.0.0.1:8/v1]"
+def test_a_command_takes_what_it_knows(tmp_path: Path, command: str, keys: tuple[str, ...]) -> None:
+    options = added(written(tmp_path, FULL), command)
+    assert set(options) == set(FULL) & set(keys)
+    assert options.get("references", "[b,c@http://127.0.0.1:8/v1]") == "[b,c@http://127.0.0.1:8/v1]"
 
 
 @pytest.mark.parametrize(
@@ -112,15 +110,15 @@ JUNK = st.recursive(
 @settings(max_examples=300, deadline=None)
 def test_whatever_it_holds_is_taken_whole_or_refused(values: Any) -> None:
     try:
-        found = check_project(values)
+        checked = check_project(values)
     except ConfigError as error:
         assert "Expected" in str(error) or "Known" in str(error)
         return
-    assert set(found) <= set(KEYS)
+    assert set(checked) <= set(KEYS)
     assert (
-        check_project(yaml.safe_load(project_text(found)) or {}) == found
+        check_project(yaml.safe_load(project_text(checked)) or {}) == checked
     )  # as `audit init` writes it
-    for key, value in found.items():
+    for key, value in checked.items():
         assert value == values[key] or value == [values[key]] or [value] == values[key]
 
 
@@ -171,11 +169,11 @@ def test_no_link_or_pipe_is_read(tmp_path: Path) -> None:
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *given_: str) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{one}\n" for one in given_)))
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{answer}\n" for answer in given_)))
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("replies", "expected"),
     [
         (
             ("http://127.0.0.1:9/v1", "mine", "exam.csv", "b, c", "runs.db"),
@@ -191,10 +189,13 @@ def answers(monkeypatch: pytest.MonkeyPatch, *given_: str) -> None:
     ],
 )
 def test_init_asks_and_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: tuple[str, ...], expected: dict[str, Any]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    replies: tuple[str, ...],
+    expected: dict[str, Any],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    answers(monkeypatch, *said)
+    answers(monkeypatch, *replies)
     assert init([]) == 0 and read_project(tmp_path) == expected
     assert (
         init([]) == 1 and read_project(tmp_path) == expected
@@ -257,7 +258,7 @@ def exam(folder: Path, n: int = 4) -> Path:
     """Write a file of questions, and return it."""
     row = {"question": "Which?", "choices": ["a", "b"], "answer": 0}
     rows = [row | {"question": f"Which of {i}?"} for i in range(n)]
-    (folder / "exam.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    (folder / "exam.jsonl").write_text("".join(json.dumps(question) + "\n" for question in rows))
     return folder / "exam.jsonl"
 
 
@@ -321,8 +322,8 @@ def test_a_python_call_is_about_the_folders_model(
     written(tmp_path, {"endpoint": nobody, "model_id": "mine", "data": "exam.jsonl"})
     with pytest.raises(audit.AuditError):
         audit.run_memory(n=4, run_dir=tmp_path / "run")
-    said = set(capsys.readouterr().err.splitlines()[0].split())
-    assert said == {f"{PROJECT}:", f"endpoint={nobody}", "model_id=mine", "data=exam.jsonl"}
+    words = set(capsys.readouterr().err.splitlines()[0].split())
+    assert words == {f"{PROJECT}:", f"endpoint={nobody}", "model_id=mine", "data=exam.jsonl"}
     with pytest.raises(ConfigError, match="other"):
         audit.run_memory(model="other", data="exam.jsonl")
     assert PROJECT not in capsys.readouterr().err

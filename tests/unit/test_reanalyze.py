@@ -50,10 +50,10 @@ def test_the_papers_panel(paper):
 def test_exactly_the_two_cells_that_do_not_follow_are_found(paper):
     result, _ = paper
     assert result.compared_cells == 12 * 5 + 9 * 6
-    found = [
+    mismatches = [
         (m.table, m.key, m.column, m.printed, round(m.recomputed, 4)) for m in result.mismatches
     ]
-    assert found == [
+    assert mismatches == [
         ("Table 1", "Qwen3.5-35B", "mean_positive_excess", 0.178, 0.18),
         ("Table 1", "Qwen3.5-35B", "mean_gain", 0.04, 0.0411),
     ]
@@ -112,13 +112,13 @@ def test_heterogeneity_is_cochrans_q_by_hand():
     # se^2 = (b + c - (b - c)^2 / n) / n^2: (10 - .04) / 10^4 and (20 - 1) / 10^4. With two models
     # Q = (g1 - g2)^2 / (se1^2 + se2^2) = .08^2 / .002896 = 2.2099.
     rows = [setting_row("a", 1, 50, 6, 4, 100), setting_row("b", 1, 50, 15, 5, 100)]
-    found = heterogeneity(rows)
-    assert found.statistic == pytest.approx(0.08**2 / 0.002896)
+    result = heterogeneity(rows)
+    assert result.statistic == pytest.approx(0.08**2 / 0.002896)
     # The moment estimate: (Q - 1) / (w1 + w2 - (w1^2 + w2^2) / (w1 + w2)), by hand 2 w1 w2 / (w1 +
     # w2) below.
     w = [1 / 0.000996, 1 / 0.0019]
-    assert found.spread == pytest.approx(
-        ((found.statistic - 1) / (2 * w[0] * w[1] / sum(w))) ** 0.5
+    assert result.spread == pytest.approx(
+        ((result.statistic - 1) / (2 * w[0] * w[1] / sum(w))) ** 0.5
     )
 
 
@@ -126,9 +126,9 @@ def test_trend_tries_all_signs_of_the_models():
     # Five models whose improvements rise by 1, 2, 3, 4, 5 a router: one of 2^5 signs is as extreme.
     # Degrade is level.
     rows = [setting_row(f"m{k}", r, 50, 5 + k * r, 5, 100) for k in range(1, 6) for r in (1, 2, 3)]
-    found = trend(rows)
-    assert (found.improve, found.p_improve) == (pytest.approx(3), pytest.approx(1 / 32))
-    assert (found.degrade, found.p_degrade, found.pvalue) == (pytest.approx(0), 1, 1)
+    result = trend(rows)
+    assert (result.improve, result.p_improve) == (pytest.approx(3), pytest.approx(1 / 32))
+    assert (result.degrade, result.p_degrade, result.pvalue) == (pytest.approx(0), 1, 1)
 
 
 def test_h2_and_h3_hold_their_level_on_panels_without_an_effect():
@@ -178,7 +178,7 @@ def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
         "mismatches.csv",
         "net_improve.csv",
     }
-    names |= {f"figure{one}.svg" for one in drawn}
+    names |= {f"figure{number}.svg" for number in drawn}
     assert {p.name for p in (tmp_path / "a").iterdir()} == names
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()

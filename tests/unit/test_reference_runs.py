@@ -34,13 +34,13 @@ def memory(*overrides: str) -> MemoryConfig:
 
 
 @cache
-def asked(audit: str) -> ResolvedRun:
+def resolved_run(audit: str) -> ResolvedRun:
     return resolve_perturb(perturb()).resolved if audit == "perturb" else resolve_memory(memory())
 
 
 def earlier(path: Path, audit: str, models: dict[str, dict], judged: list[str]) -> Path:
     """A finished run of the same questions as those that this audit would ask with n=10."""
-    resolved = asked(audit)
+    resolved = resolved_run(audit)
     path.mkdir(parents=True)
     write_questions(path, resolved.samples[0].questions())
     benchmark = {s.benchmark.name: s.facts() for s in resolved.samples}
@@ -56,7 +56,7 @@ def earlier(path: Path, audit: str, models: dict[str, dict], judged: list[str]) 
     return path
 
 
-def found(path: Path, audit: str, verdict: str, model: str, name: str = "report") -> None:
+def write_verdict(path: Path, audit: str, verdict: str, model: str, name: str = "report") -> None:
     (path / name).mkdir(parents=True, exist_ok=True)
     cells = [cell_of(verdict, audit, model=model, benchmark="elementary")]
     (path / name / "verdict.json").write_text(json.dumps(verdict_of_cells(cells, audit)))
@@ -95,19 +95,19 @@ def test_a_convicted_model_is_refused_unless_it_is_allowed(
     audit, configured, resolve, verdict, tmp_path
 ):
     run = earlier(tmp_path / "run", audit, {"target": FACTS, "peer": FACTS}, ["target"])
-    found(run, audit, verdict, "target")
+    write_verdict(run, audit, verdict, "target")
     with pytest.raises(
         ConfigError, match=rf"target was itself convicted: .*{verdict}.*allow_convicted=\[target\]"
     ):
         resolve(configured(f"references=[target@{run}]"))
     allowed = configured(f"references=[target@{run}]", "allow_convicted=[target]")
-    kept = resolve(allowed)
-    kept = getattr(kept, "resolved", kept)
-    assert verdict in kept.analysis["convicted"]["target"] and kept.analysis[
+    resolved = resolve(allowed)
+    resolved = getattr(resolved, "resolved", resolved)
+    assert verdict in resolved.analysis["convicted"]["target"] and resolved.analysis[
         "reference_models"
     ] == [["target"]]
     resolve(configured(f"references=[{run}]"))  # of the other model nothing was found
-    found(run, audit, "withheld", "target")
+    write_verdict(run, audit, "withheld", "target")
     resolve(configured(f"references=[target@{run}]"))
     with pytest.raises(ConfigError, match="allow_convicted"):
         resolve(configured(f"references=[{run}]", "allow_convicted=[target]"))  # no reference here
@@ -196,15 +196,15 @@ def test_a_reference_is_not_the_tested_model_under_any_name(tmp_path):
     with pytest.raises(ConfigError, match=r"scripted of .* is the tested model"):
         resolve_perturb(perturb(f"references=[{run}]"))
     tested = {"m": {"revision": "abc", "engine": "vllm"}}
-    for name, revision, what in (
+    for name, revision, message in (
         ("renamed", "abc", "is the tested model m: both have the weights abc"),
         ("m", "def", r"has the name of the tested model and other weights \(def, not abc\)"),
     ):
         models = {"other": FACTS, name: {"revision": revision, "engine": "vllm"}}
         run = earlier(tmp_path / name, "perturb", models, ["other"])
-        (one,) = reference_runs(perturb(f"references=[{run}]"))
-        with pytest.raises(ConfigError, match=what):
-            check_runs([one], "perturb", tested, ["m"], {"elementary": None}, {}, ())
+        (reference,) = reference_runs(perturb(f"references=[{run}]"))
+        with pytest.raises(ConfigError, match=message):
+            check_runs([reference], "perturb", tested, ["m"], {"elementary": None}, {}, ())
     twin = {**tested, "twin": tested["m"]}  # in one job, too
     with pytest.raises(ConfigError, match="twin of this run is the tested model m"):
         check_runs([], "perturb", twin, ["m"], {"elementary": None}, {}, ())
@@ -216,10 +216,10 @@ def test_a_reference_is_not_the_tested_model_under_any_name(tmp_path):
 
 
 def test_a_run_of_another_library_or_audit_and_two_runs_of_one_model_are_refused(tmp_path):
-    run, again = (earlier(tmp_path / name, "perturb", {"m": FACTS}, []) for name in "ab")
+    run, second = (earlier(tmp_path / name, "perturb", {"m": FACTS}, []) for name in "ab")
     resolve_perturb(perturb(f"references=[{run}]"))
     with pytest.raises(ConfigError, match="Reference model m is given 2 times"):
-        resolve_perturb(perturb(f"references=[{run},{again}]"))
+        resolve_perturb(perturb(f"references=[{run},{second}]"))
     made = Manifest.load(run)
     for change, message in (
         ({"config": {**made.config, "variants": "0" * 64}}, "was run with variants=000000000000"),
@@ -241,7 +241,7 @@ def test_other_items_under_the_same_ids_are_refused(audit, configured, resolve, 
         ConfigError, match=rf"1 of 10 items with another text, option or key, such as {first.id}"
     ):
         resolve(config)
-    write_questions(run, [replace(one, id=f"x/{one.id}") for one in (first, *rest)])
+    write_questions(run, [replace(item, id=f"x/{item.id}") for item in (first, *rest)])
     with pytest.raises(ConfigError, match="has no item of this run"):
         resolve(config)
     manifest = Manifest.load(run)
@@ -273,20 +273,22 @@ def test_held_out_items_that_suit_one_model_are_refused_or_named(tmp_path):
         "control_benchmark.written_by=people",
         "model.scripted.released=2025",
     )
-    told = resolve_memory(memory(*words, *known))
-    assert told.analysis["held_out"] == [] and reservations(told.analysis) == ()
-    assert told.identity == plain_run.identity  # what is said of items and models decides no row
+    resolved = resolve_memory(memory(*words, *known))
+    assert resolved.analysis["held_out"] == [] and reservations(resolved.analysis) == ()
+    assert (
+        resolved.identity == plain_run.identity
+    )  # what is said of items and models decides no row
     with pytest.raises(ConfigError, match="family of the tested model scripted"):
         resolve_memory(
             memory(*words, "control_benchmark.written_by=acme", "model.scripted.family=acme")
         )
     run = earlier(tmp_path / "run", "memory", {"target": FACTS, "peer": FACTS}, ["target"])
     manifest = Manifest.load(run)
-    theirs = {"target": {}, "peer": {"released": "2026-07"}}
-    assert told.analysis["origins"] == {"scripted": {"released": "2025", "family": None}}
-    control = plain(told.plain)["control_benchmark"] | {"date": None}
+    models = {"target": {}, "peer": {"released": "2026-07"}}
+    assert resolved.analysis["origins"] == {"scripted": {"released": "2025", "family": None}}
+    control = plain(resolved.plain)["control_benchmark"] | {"date": None}
     replace(
-        manifest, config={**manifest.config, "control_benchmark": control, "model": theirs}
+        manifest, config={**manifest.config, "control_benchmark": control, "model": models}
     ).save(run)
     with pytest.raises(
         ConfigError, match=r"fresh \(2026-05\) .* scripted .* reference peer \(2026-07\)"

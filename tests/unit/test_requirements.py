@@ -15,9 +15,11 @@ LISTS = sorted(
 def pinned(path: Path) -> dict[str, tuple[str, int]]:
     """{package: (version, hashes)}"""
     text = path.read_text().replace("\\\n", " ")
-    found = [re.match(r"([\w.-]+)(?:\[[\w,-]+\])?==(\S+)(.*)", line) for line in text.splitlines()]
-    assert all(found), path
-    return {one[1]: (one[2], one[3].count("--hash=sha256:")) for one in found if one}
+    matches = [
+        re.match(r"([\w.-]+)(?:\[[\w,-]+\])?==(\S+)(.*)", line) for line in text.splitlines()
+    ]
+    assert all(matches), path
+    return {match[1]: (match[2], match[3].count("--hash=sha256:")) for match in matches if match}
 
 
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.name)
@@ -55,12 +57,14 @@ def test_ray_installs_the_list_with_what_is_left_out_of_it() -> None:
     from ray._private.runtime_env.uv import _expand_env_vars
     from ray._private.runtime_env.validation import parse_and_validate_uv
 
-    asked = parse_and_validate_uv(
+    options = parse_and_validate_uv(
         yaml.safe_load((ROOT / "jobs" / "runtime_env_install.yaml").read_text())["uv"]
     )
-    there = {"RAY_RUNTIME_ENV_CREATE_WORKING_DIR": str(ROOT)}
-    (packages,) = (_expand_env_vars(package, there) for package in asked["packages"])
-    option, overrides = (_expand_env_vars(one, there) for one in asked["uv_pip_install_options"])
+    environment = {"RAY_RUNTIME_ENV_CREATE_WORKING_DIR": str(ROOT)}
+    (packages,) = (_expand_env_vars(package, environment) for package in options["packages"])
+    option, overrides = (
+        _expand_env_vars(text, environment) for text in options["uv_pip_install_options"]
+    )
     assert (
         packages == f"-r {ROOT / 'requirements' / 'gpu.txt'}"
         and Path(packages.removeprefix("-r ")).is_file()

@@ -52,10 +52,10 @@ QWEN3_30B_A3B = {
 
 def composed(audit: str, *words: str) -> RunConfig:
     part = part_of(audit, "config")
-    found: RunConfig = part.from_hydra(
+    config: RunConfig = part.from_hydra(
         compose_command(audit, words, getattr(part, f"{audit.capitalize()}Config"))
     )
-    return found
+    return config
 
 
 def plain(config: RunConfig) -> dict[str, Any]:
@@ -128,8 +128,10 @@ def test_references_beside_an_endpoint_are_models_of_the_same_server(tmp_path: P
     config = composed("memory", *words)
     assert config.references == ["acme_Small", "other_free", "llama3_8b"]  # type: ignore[attr-defined]
     served = [config.model[name].endpoints[0] for name in ("acme_Small", "other_free")]
-    assert [one.model for one in served] == ["acme/Small", "other:free"]
-    assert {(one.url, one.api_key_env) for one in served} == {("http://127.0.0.1:8000/v1", "ACME")}
+    assert [reference.model for reference in served] == ["acme/Small", "other:free"]
+    assert {(reference.url, reference.api_key_env) for reference in served} == {
+        ("http://127.0.0.1:8000/v1", "ACME")
+    }
     assert config.model["llama3_8b"].engine == "vllm"
 
 
@@ -184,10 +186,10 @@ def test_a_key_of_a_model_that_is_not_named_lists_the_references_too() -> None:
     words = (*ENDPOINT, "references=[ref-1,b.2@http://h/v1]", "model.ref-3.family=oak")
     with one_call(), pytest.raises(ConfigError) as error:
         composed("memory", *words)
-    said = str(error.value)
-    assert "'model.ref-3'" in said and "ref-3 is neither model_id nor in references=" in said
+    message = str(error.value)
+    assert "'model.ref-3'" in message and "ref-3 is neither model_id nor in references=" in message
     for name in ("acme_Big-4_1", "ref-1", "b_2"):
-        assert f"model.{name}" in said
+        assert f"model.{name}" in message
 
 
 def test_without_an_endpoint_an_unknown_reference_is_still_refused() -> None:
@@ -284,10 +286,10 @@ def test_references_of_the_hub_take_the_same_form_and_the_file_kept_of_them_is_t
     model = changed.model["acme_One-7B"]
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text(as_file("acme_One-7B", asdict(model)))
-    again = composed(
+    composition = composed(
         "sweep", f"hydra.searchpath=[file://{tmp_path}]", "model=mine", "benchmark=elementary"
     )
-    assert again.model == {"acme_One-7B": model} and model.dtype == "float16"
+    assert composition.model == {"acme_One-7B": model} and model.dtype == "float16"
 
 
 def test_the_size_of_the_weights_decides_the_gpus_as_in_the_shipped_configurations() -> None:
@@ -301,22 +303,22 @@ def test_the_size_of_the_weights_decides_the_gpus_as_in_the_shipped_configuratio
     )
     for config, name in ((LLAMA_70B, "llama3_70b"), (QWEN3_30B_A3B, "qwen3_30b_a3b")):
         shipped = load_model_config(name)
-        found = derived(shipped.path, None, config, chats=True)
-        assert found["tensor_parallel_size"] == shipped.tensor_parallel_size
-        assert (found["reading"], found["max_model_len"]) == (
+        fields = derived(shipped.path, None, config, chats=True)
+        assert fields["tensor_parallel_size"] == shipped.tensor_parallel_size
+        assert (fields["reading"], fields["max_model_len"]) == (
             shipped.reading,
             shipped.max_model_len,
         )
 
 
 def test_what_the_repository_does_not_tell_is_assumed() -> None:
-    found = derived("a/b", "v1", None, chats=True)
-    assert (found["tensor_parallel_size"], found["reading"], found["revision"]) == (
+    fields = derived("a/b", "v1", None, chats=True)
+    assert (fields["tensor_parallel_size"], fields["reading"], fields["revision"]) == (
         1,
         "letter",
         "v1",
     )
-    assert "trust_remote_code" not in found  # the schema's false
+    assert "trust_remote_code" not in fields  # the schema's false
     assert (
         derived("a/b", None, {"max_position_embeddings": 2048}, chats=True)["max_model_len"] == 2048
     )
@@ -373,8 +375,8 @@ def test_a_real_model_is_asked_a_real_benchmark(
 ) -> None:
     assert composed(audit, *words).benchmark.name == benchmark
     notes = expand(words, audit)[1]
-    told = [note for note in notes if note.startswith("benchmark mmlu")]
-    assert told == notes[: len(told)] and len(told) == (benchmark == "mmlu")
+    mmlu_notes = [note for note in notes if note.startswith("benchmark mmlu")]
+    assert mmlu_notes == notes[: len(mmlu_notes)] and len(mmlu_notes) == (benchmark == "mmlu")
 
 
 def test_the_default_is_pinned_and_every_audit_composes() -> None:
@@ -415,9 +417,9 @@ def test_a_folder_of_ones_own_serves_plans_suites_references_and_the_data_doctor
 ) -> None:
     (tmp_path / "my conf" / "model").mkdir(parents=True)
     shipped = (CONF_DIR / "model" / "scripted.yaml").read_text()
-    own = shipped.replace("model.scripted", "model.mine").replace("name: scripted", "name: mine")
+    text = shipped.replace("model.scripted", "model.mine").replace("name: scripted", "name: mine")
     (tmp_path / "my conf" / "model" / "mine.yaml").write_text(
-        own.replace("direct: 0.70", "direct: 0.71")
+        text.replace("direct: 0.70", "direct: 0.71")
     )
     (tmp_path / "exam.jsonl").write_text(
         '{"question": "1 + 1?", "choices": ["2", "3"], "answer": 0}\n'

@@ -135,12 +135,12 @@ def leaves() -> Iterator[str]:
 
 
 def test_every_command_reads_or_acts() -> None:
-    found = {"review serve", *leaves()} | {
+    commands = {"review serve", *leaves()} | {
         "evidence verify",
         "reanalyze li2026",
     }  # that their words alone show
-    assert found == {*READS, *ACTS} & found and not {*READS} & ACTS
-    assert set(READS) <= found
+    assert commands == {*READS, *ACTS} & commands and not {*READS} & ACTS
+    assert set(READS) <= commands
 
 
 def ran(words: list[str], folder: Path) -> Typed:
@@ -157,15 +157,15 @@ def ran(words: list[str], folder: Path) -> Typed:
 @pytest.mark.parametrize("name", READS)
 def test_what_reads_has_its_result_alone_on_stdout_and_as_json(name: str, place: Path) -> None:
     done = ran(READS[name], place)
-    told = ran([*READS[name], "--json"], place)
-    json.loads(told.out)
+    as_json = ran([*READS[name], "--json"], place)
+    json.loads(as_json.out)
     quiet = ran([*READS[name], "--json", "--quiet"], place)
     assert json.loads(quiet.out) is not None and not quiet.err
-    assert done.out and not ESCAPE.search(done.out + done.err + told.out)
-    assert not re.search(r"^(note|error|warning):", told.out, re.MULTILINE)
+    assert done.out and not ESCAPE.search(done.out + done.err + as_json.out)
+    assert not re.search(r"^(note|error|warning):", as_json.out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *(one for one in READS if " " in one)])
+@pytest.mark.parametrize("name", [*COMMANDS, *(command for command in READS if " " in command)])
 def test_a_usage_error_shows_the_usage_of_the_command(name: str, place: Path) -> None:
     done = typed(*name.split(), "--nonsense", folder=place)
     assert done.code == 2 and not done.out
@@ -176,27 +176,27 @@ def test_a_usage_error_shows_the_usage_of_the_command(name: str, place: Path) ->
 
 def on_terminal(words: list[str], folder: Path, **env: str) -> str:
     """What a command writes to a terminal."""
-    ours, theirs = pty.openpty()
+    reader, terminal = pty.openpty()
     base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     command = [sys.executable, "-m", "audit", *words]
     with subprocess.Popen(
         command,
         cwd=folder,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
         env=base | {"TERM": "xterm-256color"} | env,
     ) as process:
-        os.close(theirs)
-        found = b""
+        os.close(terminal)
+        output = b""
         try:
-            while part := os.read(ours, 65536):
-                found += part
+            while part := os.read(reader, 65536):
+                output += part
         except OSError:  # the other side is closed
             pass
         process.wait()
-    os.close(ours)
-    return found.decode()
+    os.close(reader)
+    return output.decode()
 
 
 def test_colour_is_for_terminals_and_for_those_who_want_it(place: Path) -> None:

@@ -86,16 +86,16 @@ def test_a_directory_that_was_quoted_for_hydra_stays_quoted() -> None:
 
 
 def ended(
-    verdict: str = "underpowered", asked: int = 100, needed: int | None = 1070, **manifest: Any
+    verdict: str = "underpowered", questions: int = 100, needed: int | None = 1070, **manifest: Any
 ) -> str:
     """`next_command` of a sweep of one cell."""
-    gate = gate_of("enough_data", numbers={"asked": asked, "needed": needed})
+    gate = gate_of("enough_data", numbers={"asked": questions, "needed": needed})
     to_do = [{"code": code, "numbers": {}} for code in manifest.pop("to_do", ())]
     read = gate_of("parseability", numbers={"direct_error": manifest.pop("errors", 0.0)})
     rows = {"model": "m", "benchmark": "b", "found": 9, "expected": manifest.pop("expected", 9)}
     run = {
         "config": {"typed": ["model=m", "n=100", "run_dir=my runs/x"]},
-        "benchmark": {"b": {"n": asked, "n_distinct": manifest.pop("total", 5000)}},
+        "benchmark": {"b": {"n": questions, "n_distinct": manifest.pop("total", 5000)}},
         "models": {"m": {"engine": manifest.pop("engine", "scripted")}},
         "models_stopped": {},
     }
@@ -109,7 +109,7 @@ def ended(
 def test_the_next_command_asks_what_the_plan_needs_where_the_benchmark_has_it() -> None:
     assert ended() == ended(total=1070) == "audit sweep model=m 'run_dir=my runs/x_2' n=1070"
     plan = "audit plan audit=sweep model=m n=all"  # it says what would do: no number of these questions would
-    assert ended(total=208) == ended(asked=208, total=208) == plan
+    assert ended(total=208) == ended(questions=208, total=208) == plan
     once = {"typed": ["r=1..3", "clean_replicates=1", "noisy_replicates=1", "n=100"]}
     assert (
         ended(config=once) == "audit sweep r=1..3 n=1070"
@@ -145,11 +145,12 @@ def test_an_incomplete_run_goes_on_by_its_own_command() -> None:
         ended(expected=10, config=config, models_stopped=spent)
         == "audit sweep model=m cost.max=0.044"
     )
-    told = {
+    failed = {
         "m": "the endpoint said: canary=false, such as cost.max=900."
     }  # its words choose no command
     assert (
-        ended(expected=10, config=config, models_failed=told) == "audit sweep model=m cost.max=0.01"
+        ended(expected=10, config=config, models_failed=failed)
+        == "audit sweep model=m cost.max=0.01"
     )
     assert (
         ended(expected=10, models_stopped={"m": {"code": "canary"}}) == ""
@@ -168,14 +169,14 @@ def test_after_a_verdict_another_audit_is_planned_that_the_engine_can_run() -> N
 def test_too_few_questions_are_said_in_plain_words_with_both_numbers() -> None:
     from audit.sweep.vocabulary import VERDICTS
 
-    def said(asked: int | None, needed: int | None) -> str:
-        gate = gate_of("enough_data", numbers={"asked": asked, "needed": needed})
+    def sentence(questions: int | None, needed: int | None) -> str:
+        gate = gate_of("enough_data", numbers={"asked": questions, "needed": needed})
         return subtitle(VERDICTS, typed_cell(documents.cell_of("underpowered", gates=[gate])))
 
-    assert re.findall(r"[\d,]+\b", said(100, 1070)) == ["100", "1,070"]
+    assert re.findall(r"[\d,]+\b", sentence(100, 1070)) == ["100", "1,070"]
     assert (
-        said(2000, 1070)
-        == said(None, None)
+        sentence(2000, 1070)
+        == sentence(None, None)
         == subtitle(VERDICTS, typed_cell(documents.cell_of("underpowered")))
     )
     assert subtitle(VERDICTS, typed_cell(documents.cell_of("excess"))) == VERDICTS["excess"].plain

@@ -158,12 +158,14 @@ _NEVER = ("Traceback", "full_key", "reference_type", "Lexer", "EOF", "hydra.cc",
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"), WORST, ids=lambda one: " ".join(one) if isinstance(one, list) else ""
+    ("words", "code", "message"),
+    WORST,
+    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )
-def test_the_answer(words: list[str], code: int, said: str, folder: Path) -> None:
-    found = typed(*words, folder=folder)
-    printed = found.out + found.err
-    assert found.code == code and said in printed, printed
+def test_the_answer(words: list[str], code: int, message: str, folder: Path) -> None:
+    result = typed(*words, folder=folder)
+    printed = result.out + result.err
+    assert result.code == code and message in printed, printed
     assert not [sign for sign in _NEVER if sign in printed], printed
 
 

@@ -130,16 +130,16 @@ def main(source: Path, folder: Path, limit: int) -> None:
     pll = [score(row["sent_more"], row["sent_less"], model, tokenizer) for row in rows]
     more = sum(round(a, 3) > round(b, 3) for a, b in pll)
     neutral = sum(round(a, 3) == round(b, 3) for a, b in pll)
-    found = {
+    metrics = {
         "n": len(rows),
         "more": more,
         "neutral": neutral,
         "pll": [[round(a, 4), round(b, 4)] for a, b in pll],
     }
     (HERE / "pll.json").write_text(
-        json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8"
+        json.dumps(metrics, separators=(",", ":")) + "\n", encoding="utf-8"
     )
-    print({key: found[key] for key in ("n", "more", "neutral")})
+    print({key: metrics[key] for key in ("n", "more", "neutral")})
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ DRAWS = 600
 SIZES = (100, 200, 432)
 
 
-def said(item: Item, text: str) -> int:
+def response(item: Item, text: str) -> int:
     plain = [option.lower().strip().rstrip(".") for option in item.published]
     return plain.index(text.lower().strip().rstrip("."))
 
@@ -30,7 +30,10 @@ def main(folder: Path) -> None:
     items, stored = unifiedqa(folder)
     slots = Partners(items, 1).index
     race, arc = (
-        {item.id: said(item, stored[item.id][f"unifiedqa-t5-11b_pred_{form}"]) for item in items}
+        {
+            item.id: response(item, stored[item.id][f"unifiedqa-t5-11b_pred_{form}"])
+            for item in items
+        }
         for form in ("race", "arc")
     )
 
@@ -59,18 +62,18 @@ def main(folder: Path) -> None:
         }
         for exchanged in ("swap", "template"):
             for n in SIZES:
-                rng, found = np.random.default_rng(1), dict.fromkeys(units, 0)
+                rng, counts = np.random.default_rng(1), dict.fromkeys(units, 0)
                 for _ in range(DRAWS):
                     turned = (rng.random(len(rows)) < 0.5)[units[exchanged]]
-                    kept = np.sort(rng.choice(len(rows), n, replace=False))
+                    sample = np.sort(rng.choice(len(rows), n, replace=False))
                     a, b = (
-                        np.where(turned, form, content)[kept],
-                        np.where(turned, content, form)[kept],
+                        np.where(turned, form, content)[sample],
+                        np.where(turned, content, form)[sample],
                     )
                     for kind, cluster in units.items():
-                        d = selectivity(a, b, np.full(n, np.nan), cluster[kept])
-                        found[kind] += min(d.above_p, d.below_p) <= 0.025
-                rates = {kind: f"{100 * count / DRAWS:.1f} %" for kind, count in found.items()}
+                        d = selectivity(a, b, np.full(n, np.nan), cluster[sample])
+                        counts[kind] += min(d.above_p, d.below_p) <= 0.025
+                rates = {kind: f"{100 * count / DRAWS:.1f} %" for kind, count in counts.items()}
                 print(f"{context}, {n} rows, exchanged by {exchanged}; clusters: {rates}")
 
 

@@ -26,7 +26,7 @@ LEVEL = 0.05 / 6
 
 def spreads(folder: Path) -> list[tuple[str, float, float]]:
     """(table, spread as observed, spread without sampling error), points."""
-    found = []
+    results = []
     for path in sorted(folder.glob("*.csv")):
         with path.open(encoding="utf-8") as lines:
             rows = [
@@ -37,10 +37,10 @@ def spreads(folder: Path) -> list[tuple[str, float, float]]:
             [float(r["score_model_std"]) ** 2 + float(r["score_model_ref_std"]) ** 2 for r in rows]
         )
         observed = 1.4826 * float(np.median(np.abs(gaps - np.median(gaps))))
-        found.append(
+        results.append(
             (path.stem, 100 * observed, 100 * float(np.sqrt(max(observed**2 - sampling, 0.0))))
         )
-    return found
+    return results
 
 
 def rates(

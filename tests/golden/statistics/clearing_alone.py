@@ -28,15 +28,15 @@ def refuted(design: PerturbDesign, name: str) -> dict[str, float | None]:
     """Share of models of a world whose drop the data say to be below the smallest effect that
     matters."""
     thresholds, rng = PerturbThresholds(), np.random.default_rng(SEED)
-    found = []
+    refutations = []
     for _ in range(MODELS):
         cell = simulate(design, WORLDS[name], rng)
         original, variants = item_means(*cell.tested.pair)
         test = equivalence(
             mean_of(original - variants, cell.cluster), thresholds.effect_of_interest
         )
-        found.append(test.p_no_larger <= thresholds.alpha)
-    return rate(name, np.array(found, dtype=float))
+        refutations.append(test.p_no_larger <= thresholds.alpha)
+    return rate(name, np.array(refutations, dtype=float))
 
 
 def main() -> None:

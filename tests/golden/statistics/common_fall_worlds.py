@@ -105,23 +105,23 @@ def cell(
         ]
     )
     level = odds.mean(axis=0) - odds.mean()
-    taken = harder + (level > 0 if all_hard == "easy" else level < 0) * bool(all_hard)
-    taken = taken + alike * rng.standard_normal(odds.shape)
-    published, reworded = chance(odds), chance(odds - taken)
+    cost = harder + (level > 0 if all_hard == "easy" else level < 0) * bool(all_hard)
+    cost = cost + alike * rng.standard_normal(odds.shape)
+    published, reworded = chance(odds), chance(odds - cost)
     others = published[1:].mean(axis=0)
     variants = np.broadcast_to(reworded[0], (VARIANTS, n))
     if kind:
-        made = losses(kind, odds[0] - taken[0], others, chance, rng)
+        made = losses(kind, odds[0] - cost[0], others, chance, rng)
         variants = made(
             brentq(lambda s: reworded[0].mean() - made(s).mean() - lost, 0, 9, xtol=1e-3)
         )
     weight = others**easier
     known = rng.random(n) < memory * weight / weight.mean()
     right = (rng.random((1, n)) < published[0]) | known
-    again = (rng.random((VARIANTS, n)) < variants) | (
+    reworded_right = (rng.random((VARIANTS, n)) < variants) | (
         known & (rng.random((VARIANTS, n)) < generalises)
     )
-    models = [Wordings("model 0", right.astype(float), again.astype(float))]
+    models = [Wordings("model 0", right.astype(float), reworded_right.astype(float))]
     for k in range(1, references + 1):
         o, v = rng.random((1, n)) < published[k], rng.random((VARIANTS, n)) < reworded[k]
         models.append(Wordings(f"model {k}", o.astype(float), v.astype(float)))
@@ -135,9 +135,9 @@ def rates(name: str, models: int, **world: object) -> str:
     rng, called = np.random.default_rng(zlib.crc32(name.encode())), np.zeros(2)
     for _ in range(models):
         now = run_tests(cell(rng, **world), LIMITS, rng=rng, n_draws=40)
-        asked = now.beyond_p is not None
+        tested = now.beyond_p is not None
         called += [
-            asked and p <= LIMITS.alpha for p in (now.reference_p, max(now.reference_p, now.own_p))
+            tested and p <= LIMITS.alpha for p in (now.reference_p, max(now.reference_p, now.own_p))
         ]
     before, after = 100 * called / models
     return f"| {name} | {before:.1f} | {after:.1f} |"
@@ -200,12 +200,12 @@ WORLDS: dict[str, dict[str, object]] = {
         )
     },
     **{
-        f"shift of 5 points, {one} items harder for all": {
+        f"shift of 5 points, {kind} items harder for all": {
             "kind": "shift",
             "lost": 0.05,
-            "all_hard": one,
+            "all_hard": kind,
         }
-        for one in ("hard", "easy")
+        for kind in ("hard", "easy")
     },
     "shift of 5 points, each model's rewordings of an item alike": {
         "kind": "shift",

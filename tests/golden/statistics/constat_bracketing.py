@@ -53,12 +53,12 @@ def called(path: Path, *, weak: bool, rng: np.random.Generator) -> tuple[float, 
             (before[others] - after[others]) * height,
             scipy.special.expit(scipy.special.logit(after[i]) + odds) - after[i],
         )
-        own = (se_b[i] ** 2 + se_a[i] ** 2) * (1 - COMMON)
-        theirs = np.mean(se_b[others] ** 2 + se_a[others] ** 2) * (1 - COMMON)
+        tested_variance = (se_b[i] ** 2 + se_a[i] ** 2) * (1 - COMMON)
+        reference_variance = np.mean(se_b[others] ** 2 + se_a[others] ** 2) * (1 - COMMON)
         p = []
         for drops in expected:
-            models = max(drops.var(ddof=1) - theirs, 0.0) * (1 + 1 / REFERENCES)
-            se = np.sqrt(own + theirs / REFERENCES + models)
+            models = max(drops.var(ddof=1) - reference_variance, 0.0) * (1 + 1 / REFERENCES)
+            se = np.sqrt(tested_variance + reference_variance / REFERENCES + models)
             p.append(
                 scipy.special.stdtr(REFERENCES - 1, -(before[i] - after[i] - drops.mean()) / se)
             )

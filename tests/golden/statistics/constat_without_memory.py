@@ -48,10 +48,10 @@ def to_accuracy(ability, chance):
 def scales_of(chance):
     """(to the scale, back, least accuracy) of points, of ability, and of ability where all
     guess."""
-    found = [(lambda p: p, lambda p: p, 0.005)]
+    maps = [(lambda p: p, lambda p: p, 0.005)]
     for c in (0.0, chance) if chance else (0.0,):
-        found.append((partial(to_ability, chance=c), partial(to_accuracy, chance=c), c + 0.005))
-    return found
+        maps.append((partial(to_ability, chance=c), partial(to_accuracy, chance=c), c + 0.005))
+    return maps
 
 
 def rows_of(path):
@@ -83,7 +83,7 @@ def without_prior(difference, se, spread, sampling, references):
 
 def scales(tested, references, chance):
     """(estimate, low, high) by points, by ability, of all scales, and of all without a prior."""
-    found, plain = [], []
+    shrunk, plain = [], []
     for to, back, least in scales_of(chance):
         gaps, variances = [], []
         for s, e, s_ref, e_ref, *_ in (tested, *references):
@@ -100,16 +100,24 @@ def scales(tested, references, chance):
         difference = (gaps[0] - np.mean(gaps[1:])) * unit
         se = unit * np.sqrt(variances[0] + np.mean(variances[1:]) / len(references))
         spread, sampling = unit**2 * np.var(gaps[1:], ddof=1), unit**2 * np.mean(variances[1:])
-        told = predictive(difference, se, 500.0, spread, sampling, len(references), PRIORS["score"])
+        prediction = predictive(
+            difference, se, 500.0, spread, sampling, len(references), PRIORS["score"]
+        )
         low, high = without_prior(difference, se, spread, sampling, len(references))
-        own = to(np.clip(tested[0], least, 0.995))
-        for rows, limits in ((found, (told.high, told.low)), (plain, (high, low))):
-            rows.append([float(np.clip(back(own - x / unit), 0, 1)) for x in (difference, *limits)])
+        score = to(np.clip(tested[0], least, 0.995))
+        for rows, limits in ((shrunk, (prediction.high, prediction.low)), (plain, (high, low))):
+            rows.append(
+                [float(np.clip(back(score - x / unit), 0, 1)) for x in (difference, *limits)]
+            )
     hulls = [
-        [np.mean([x[0] for x in one]), min(x[1] for x in one), max(x[2] for x in one)]
-        for one in (found, plain)
+        [
+            np.mean([x[0] for x in estimates]),
+            min(x[1] for x in estimates),
+            max(x[2] for x in estimates),
+        ]
+        for estimates in (shrunk, plain)
     ]
-    return [*found[:2], *hulls]
+    return [*shrunk[:2], *hulls]
 
 
 def measured(folder, exam, comparison, references, draws):
@@ -119,11 +127,11 @@ def measured(folder, exam, comparison, references, draws):
     planted = planted[(planted[:, 0] > planted[:, 4]) & (planted[:, 0] > 0.3)]
     rng = np.random.default_rng([SEED, EXAMS.index(exam)])
     rows = []
-    for one in planted:
+    for model in planted:
         for _ in range(draws):
             chosen = public[rng.choice(len(public), references, replace=False)]
-            truth, error = one[4], 1.96 * one[5]
-            for k, (estimate, low, high) in enumerate(scales(one, chosen, CHANCES[exam])):
+            truth, error = model[4], 1.96 * model[5]
+            for k, (estimate, low, high) in enumerate(scales(model, chosen, CHANCES[exam])):
                 lower, upper = (
                     estimate - np.hypot(estimate - low, error),
                     estimate + np.hypot(high - estimate, error),
@@ -132,17 +140,17 @@ def measured(folder, exam, comparison, references, draws):
                     [k, estimate - truth, low <= truth <= high, lower <= truth <= upper, high - low]
                 )
     table = np.array(rows)
-    found = []
+    summaries = []
     for k in range(4):
-        one = table[table[:, 0] == k]
-        found.append(
+        subset = table[table[:, 0] == k]
+        summaries.append(
             (
-                100 * one[:, 1].mean(),
-                100 * np.sqrt(np.mean(one[:, 1] ** 2)),
-                *(100 * one[:, 2:].mean(axis=0)),
+                100 * subset[:, 1].mean(),
+                100 * np.sqrt(np.mean(subset[:, 1] ** 2)),
+                *(100 * subset[:, 2:].mean(axis=0)),
             )
         )
-    return found, len(planted), 100 * float((planted[:, 0] - planted[:, 4]).mean())
+    return summaries, len(planted), 100 * float((planted[:, 0] - planted[:, 4]).mean())
 
 
 def main(folder, references=REFERENCES, draws=DRAWS):
@@ -152,9 +160,9 @@ def main(folder, references=REFERENCES, draws=DRAWS):
     print("|---|---|---|---|---|---|---|---|---|---|")
     for comparison in ("synthetic", "rephrase"):
         for exam in EXAMS:
-            found, models, inflation = measured(folder, exam, comparison, references, draws)
+            summaries, models, inflation = measured(folder, exam, comparison, references, draws)
             for scale, (bias, rmse, holds, wider, width) in zip(
-                ("points", "ability", "**all**", "all, no prior"), found, strict=True
+                ("points", "ability", "**all**", "all, no prior"), summaries, strict=True
             ):
                 print(
                     f"| {exam} | {comparison} | {models} | {inflation:.0f} | {scale} | {bias:+.1f} | {rmse:.1f} | "

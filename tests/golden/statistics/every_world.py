@@ -25,15 +25,15 @@ DESIGNS = (
 
 def largest(clusters: int, change: float, models: int) -> tuple[float, float]:
     """(selective, non-selective): the largest share of any world, 0-1."""
-    found = []
+    shares = []
     for k, world in enumerate(WORLDS):
         rng = np.random.default_rng([SEED, clusters, round(1000 * change), k])
         place = np.repeat(np.arange(clusters), world.per_cluster)
         tests = [selectivity(*simulate(world, clusters, change, rng), place) for _ in range(models)]
-        found.append(
+        shares.append(
             np.mean([(t.above_p <= ALPHA_EACH, t.below_p <= ALPHA_EACH) for t in tests], axis=0)
         )
-    above, below = np.max(found, axis=0)
+    above, below = np.max(shares, axis=0)
     return float(above), float(below)
 
 

@@ -33,7 +33,7 @@ WORLDS = {
 def likelihoods(rng, world, learnt, gain):
     """(published, held-out) of each model."""
     common = rng.standard_normal(N), rng.standard_normal(M)
-    found = []
+    pairs = []
     for k in range(1 + world.references):
         sides = [side + 0.5 * rng.standard_t(5, side.size) for side in common]
         sides[0] = (
@@ -41,8 +41,8 @@ def likelihoods(rng, world, learnt, gain):
             + 5 * world.uneven * rng.standard_normal()
             + (_SD * gain * learnt if k == 0 else 0)
         )
-        found.append((sides[0], sides[1]))
-    return found
+        pairs.append((sides[0], sides[1]))
+    return pairs
 
 
 def rates(rng, world, gain, times):
@@ -52,8 +52,8 @@ def rates(rng, world, gain, times):
     for _ in range(times):
         _, a, b, learnt = simulate(rng, world, centre)
         texts = () if gain is None else likelihoods(rng, world, learnt, gain)
-        found = from_memory((a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), texts)
-        named, ten = found.named, found.order[:10]
+        result = from_memory((a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), texts)
+        named, ten = result.named, result.order[:10]
         false = np.sum(named & ~learnt) / max(named.sum(), 1)
         rows.append(
             [

@@ -49,11 +49,11 @@ def world(clusters: int, size: int, p: float, rho: float) -> np.ndarray:
         rate[0],
         ends(rate, effective, float(scipy.special.stdtrit(clusters - 1, 0.975))),
     )
-    found = []
+    rows = []
     for quantile in (NORMAL, float(scipy.special.stdtrit(clusters - 1, 0.975))):
         low, high = ends(rate, effective, quantile)
-        found.append([np.mean(p < low), np.mean(p > high), np.mean(high - low)])
-    return np.array(found)
+        rows.append([np.mean(p < low), np.mean(p > high), np.mean(high - low)])
+    return np.array(rows)
 
 
 def _same(
@@ -61,9 +61,11 @@ def _same(
 ) -> None:
     """The package's own interval of the first sample."""
     values = np.concatenate([np.arange(size) < k for k in right]).astype(float)
-    found = rate_interval(values, np.repeat(np.arange(len(right)), size))
+    interval = rate_interval(values, np.repeat(np.arange(len(right)), size))
     np.testing.assert_allclose(
-        (found.estimate, found.low, found.high), (rate, student[0][0], student[1][0]), atol=1e-9
+        (interval.estimate, interval.low, interval.high),
+        (rate, student[0][0], student[1][0]),
+        atol=1e-9,
     )
 
 

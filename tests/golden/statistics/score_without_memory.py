@@ -108,12 +108,16 @@ def simulate(rng, world, centre):
 
     centre: see `centre_of`.
     """
-    own = np.append(centre[0], centre[1] + world.family * rng.standard_normal(world.references))
-    published = chances(rng, world, own, N, world.spread)
-    held_out = np.clip(
-        chances(rng, world, own + centre[2] - world.logits, M, world.held_out) - world.harder, 0, 1
+    abilities = np.append(
+        centre[0], centre[1] + world.family * rng.standard_normal(world.references)
     )
-    suits = world.uneven * rng.standard_normal(own.size)[:, None]
+    published = chances(rng, world, abilities, N, world.spread)
+    held_out = np.clip(
+        chances(rng, world, abilities + centre[2] - world.logits, M, world.held_out) - world.harder,
+        0,
+        1,
+    )
+    suits = world.uneven * rng.standard_normal(abilities.size)[:, None]
     truth = float(published[0].mean())
     among = np.argsort(published.mean(axis=0))[: N // 2] if world.hard_ones else np.arange(N)
     a, b = (
@@ -144,30 +148,30 @@ def main(times):
         for _ in range(times):
             truth, a, b, _ = simulate(rng, world, centre)
             chance = (0.25 if world.guess else 0.0,) * 2
-            found = without_memory(
+            result = without_memory(
                 (a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), chance=chance
             )
             four = (
-                found.by_points,
-                found.by_ability,
-                found.by_guessing or found.by_ability,
-                found.without,
+                result.by_points,
+                result.by_ability,
+                result.by_guessing or result.by_ability,
+                result.without,
             )
             rows.append(
-                [100 * (one.estimate - truth) for one in four]
+                [100 * (scale.estimate - truth) for scale in four]
                 + [100 * (four[3].high - four[3].low)]
             )
-            covers.append([one.low <= truth <= one.high for one in four])
+            covers.append([scale.low <= truth <= scale.high for scale in four])
             true_share = (a[0].mean() - truth) / (1 - truth)
             shares.append(
-                [found.share.estimate, found.share.low <= max(true_share, 0) <= found.share.high]
+                [result.share.estimate, result.share.low <= max(true_share, 0) <= result.share.high]
             )
         bias, cover = np.mean(rows, axis=0), 100 * np.mean(covers, axis=0)
         share = np.mean(shares, axis=0)
         rmse = np.sqrt(np.mean(np.array(rows)[:, 3] ** 2))
         biases, covers_ = (
-            f"{one[0]:{f}}, {one[1]:{f}}, {format(one[2], f) if world.guess else '-'}, **{one[3]:{f}}**"
-            for one, f in ((bias, "+.1f"), (cover, ".1f"))
+            f"{figures[0]:{f}}, {figures[1]:{f}}, {format(figures[2], f) if world.guess else '-'}, **{figures[3]:{f}}**"
+            for figures, f in ((bias, "+.1f"), (cover, ".1f"))
         )
         shares_ = f"{100 * share[0]:.1f} ({100 * share[1]:.1f})"
         print(

@@ -26,18 +26,18 @@ def rates(
     sizes: list[int], change: float, icc: float, wordings: bool, rng: np.random.Generator
 ) -> tuple[float, float]:
     """Shares of models called selective and non-selective, each at 2.5 %."""
-    cluster, scale, found = np.repeat(np.arange(len(sizes)), sizes), 1 / icc - 1, np.zeros(2)
+    cluster, scale, counts = np.repeat(np.arange(len(sizes)), sizes), 1 / icc - 1, np.zeros(2)
     for _ in range(MODELS):
-        own, surface = (
+        content, surface = (
             rng.beta(change * scale, (1 - change) * scale, len(sizes))[cluster] for _ in range(2)
         )
         fmt, sem = (
-            (rng.random((3, cluster.size)) < surface * there).mean(axis=0)
-            for there in (True, wordings)
+            (rng.random((3, cluster.size)) < surface * factor).mean(axis=0)
+            for factor in (True, wordings)
         )
-        d = selectivity((rng.random(cluster.size) < own).astype(float), fmt, sem, cluster)
-        found += [d.above_p <= 0.025, d.below_p <= 0.025]
-    return tuple(found / MODELS)
+        d = selectivity((rng.random(cluster.size) < content).astype(float), fmt, sem, cluster)
+        counts += [d.above_p <= 0.025, d.below_p <= 0.025]
+    return tuple(counts / MODELS)
 
 
 if __name__ == "__main__":

@@ -111,28 +111,30 @@ def guesser(rng: Rng, n: int = 200, *, knows: float = 0.15, options: int = 3) ->
 
 def by_heart(rng: Rng, n: int = 200, surface: float = 0.2, content: float = 0.02) -> Cell:
     """The key moves, and the content moves fewer answers than the form does."""
-    one = words(rng, n, content=content, placebo=0.02)
-    key = (one.original.key[0] + 2) % 3
-    families = dict(one.families)
+    base = words(rng, n, content=content, placebo=0.02)
+    key = (base.original.key[0] + 2) % 3
+    families = dict(base.families)
     for family in (Family.FORMAT, Family.SEMANTIC):
         moved = rng.random((LEVELS[family], n)) < surface
         families[family] = block(
-            np.where(moved, (one.before + 2) % 3, one.before), families[family].key
+            np.where(moved, (base.before + 2) % 3, base.before), families[family].key
         )
     families[Family.ATTRIBUTE] = block(
         families[Family.ATTRIBUTE].response, key[None], directional=True
     )
-    return replace(one, families=families)
+    return replace(base, families=families)
 
 
 def by_order(rng: Rng) -> Cell:
     """Nothing should move, and one format edit of three, such as the order of options, moves 30
     %."""
-    one = words(rng, 400, content=0.12, placebo=0.02)
-    form = one.families[Family.FORMAT]
+    base = words(rng, 400, content=0.12, placebo=0.02)
+    form = base.families[Family.FORMAT]
     response = form.response.copy()
-    response[2] = np.where(rng.random(one.n) < 0.3, (one.before + 1) % 3, response[2])
-    return replace(one, families={**one.families, Family.FORMAT: replace(form, response=response)})
+    response[2] = np.where(rng.random(base.n) < 0.3, (base.before + 1) % 3, response[2])
+    return replace(
+        base, families={**base.families, Family.FORMAT: replace(form, response=response)}
+    )
 
 
 WORLDS: dict[str, tuple[Callable[[Rng], Cell], int]] = {  # and models of a panel
@@ -168,7 +170,7 @@ def statuses(cells: list[Cell]) -> list[str]:
         decide(e, (*all_gates(cell, e, T), CAUGHT), T, *p)
         for cell, e, p in zip(cells, evidence, over_panel(evidence), strict=True)
     ]
-    return [one.verdict.value for one in decided]
+    return [decision.verdict.value for decision in decided]
 
 
 def main(models: int) -> None:

@@ -24,11 +24,13 @@ def main() -> None:
     before = now = 0
     for k in range(MODELS):
         rng = np.random.default_rng([SEED, k])
-        found = measure(simulate(design, world, rng).cell, rng=rng, n_resamples=499)
-        routers = found.clean.routers
-        within = reduce(np.fmax, [_at(c, c.adjusted, routers) for c in found.plain.comparisons()])
+        measured = measure(simulate(design, world, rng).cell, rng=rng, n_resamples=499)
+        routers = measured.clean.routers
+        within = reduce(
+            np.fmax, [_at(c, c.adjusted, routers) for c in measured.plain.comparisons()]
+        )
         before += bool((within <= ALPHA).any())
-        now += bool((found.plain.adjusted(routers) <= ALPHA).any())
+        now += bool((measured.plain.adjusted(routers) <= ALPHA).any())
     print(
         f"{MODELS} models: within each control {before / MODELS:.1%}, after the controls {now / MODELS:.1%}"
     )

@@ -32,8 +32,8 @@ def fired(cost: float, models: int, rng: np.random.Generator) -> dict[str, float
 def main() -> None:
     rows = []
     for cost in COSTS:
-        found = fired(cost / 100, MODELS, np.random.default_rng([SEED, cost]))
-        rows.append([str(cost), shown(found, "settings"), shown(found, "models")])
+        rates = fired(cost / 100, MODELS, np.random.default_rng([SEED, cost]))
+        rows.append([str(cost), shown(rates, "settings"), shown(rates, "models")])
     print(
         table_text(
             [

@@ -25,7 +25,7 @@ def measure(embedder: Embedder) -> dict[str, tuple[float, float, float]]:
     for row, other in zip(rows, [*rows[1:], rows[0]], strict=True):
         row["unrelated"] = other["original"]
     originals = embedder.embed([row["original"] for row in rows])
-    found = {}
+    figures = {}
     for kind in KINDS:
         texts = [row[kind] for row in rows]
         pairs = zip(originals, embedder.embed(texts), strict=True)
@@ -35,8 +35,8 @@ def measure(embedder: Embedder) -> dict[str, tuple[float, float, float]]:
             bool(rule_findings(row["original"], text))
             for row, text in zip(rows, texts, strict=True)
         )
-        found[kind] = (within, median(distances), flagged / len(rows))
-    return found
+        figures[kind] = (within, median(distances), flagged / len(rows))
+    return figures
 
 
 if __name__ == "__main__":

@@ -31,12 +31,12 @@ def judge(design: Design, cost: float, rng: np.random.Generator) -> tuple[float,
     cell = CellOutcomes(
         "m", "b", "", "letter", ids, np.arange(design.n), np.full(design.n, 4), settings, state
     )
-    (found,) = judge_cells(JUDGE, [cell], Settings(Thresholds(), 0, 0))
-    return float(found.verdict == Verdict.MATTERS), float(found.verdict == Verdict.NOTHING)
+    (result,) = judge_cells(JUDGE, [cell], Settings(Thresholds(), 0, 0))
+    return float(result.verdict == Verdict.MATTERS), float(result.verdict == Verdict.NOTHING)
 
 
 def table(entries: Entries) -> str:
-    names = [f"{world}_{what}" for world in WORLDS for what in ("found", "cleared")]
+    names = [f"{world}_{outcome}" for world in WORLDS for outcome in ("found", "cleared")]
     rows = [[str(e["design"]["n"]), *(shown(e["rates"], name) for name in names)] for e in entries]
     return table_text(["n", *names], rows)
 

@@ -120,12 +120,14 @@ class Hub(Quiet):
     def do_GET(self) -> None:
         bearer = self.headers.get("Authorization")
         if bearer not in (None, f"Bearer {SECRET}"):
-            return self.told({"error": f"Invalid credentials: {bearer}"}, 401, INVALID_TOKEN)
+            return self.reply_json({"error": f"Invalid credentials: {bearer}"}, 401, INVALID_TOKEN)
         if self.path.startswith("/api/models/owner/public"):
-            return self.told({"id": "owner/public", "sha": COMMIT, "siblings": [], "tags": []})
+            return self.reply_json(
+                {"id": "owner/public", "sha": COMMIT, "siblings": [], "tags": []}
+            )
         if self.path.startswith("/api/models/owner/gated"):
-            return self.told({}, 403, {"X-Error-Code": "GatedRepo"})
-        return self.told({}, 404, {"X-Error-Code": "RepoNotFound"})
+            return self.reply_json({}, 403, {"X-Error-Code": "GatedRepo"})
+        return self.reply_json({}, 404, {"X-Error-Code": "RepoNotFound"})
 
 
 @pytest.fixture(scope="module")

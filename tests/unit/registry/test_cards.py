@@ -143,22 +143,22 @@ class Mlflow(Quiet):
     seen: set[str]
 
     def answer(self) -> None:
-        body = self.asked() if self.command != "GET" else b""
+        body = self.request_body() if self.command != "GET" else b""
         if self.path not in self.seen or self.headers["Authorization"] != "Bearer tok":
             self.seen.add(self.path)
             self.reply(503)
         elif "/runs/get" in self.path:
-            self.told({"run": {"info": {"artifact_uri": "mlflow-artifacts:/0/r1/artifacts"}}})
+            self.reply_json({"run": {"info": {"artifact_uri": "mlflow-artifacts:/0/r1/artifacts"}}})
         elif "/model-versions/get" in self.path:
-            self.told(
+            self.reply_json(
                 {"model_version": self.version}, 200 if self.path.endswith("version=1") else 404
             )
         elif self.path.endswith("/set-tag"):
             self.version["tags"].append(json.loads(body))
-            self.told({})
+            self.reply_json({})
         else:
             self.files[self.path.split("/artifacts/", 1)[1]] = body
-            self.told({})
+            self.reply_json({})
 
     do_GET = do_POST = do_PUT = answer
 

@@ -58,7 +58,10 @@ def hook() -> Iterator[Hook]:
 
     class Handler(Quiet):
         def do_POST(self) -> None:
-            body, code = self.asked(), made.codes.pop(0) if len(made.codes) > 1 else made.codes[0]
+            body, code = (
+                self.request_body(),
+                made.codes.pop(0) if len(made.codes) > 1 else made.codes[0],
+            )
             if code == 200:
                 made.received.append(json.loads(body))
             self.reply(code)

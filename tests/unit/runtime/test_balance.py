@@ -7,20 +7,20 @@ from audit.runtime.call import SLACK, Balancer
 
 def homes(balancer: Balancer, questions: int = 200) -> list[int]:
     """Where each goes while nothing waits."""
-    found = []
+    replicas = []
     for i in range(questions):
         replica = balancer.take(f"q{i}")
         balancer.give_back(replica, 1)
-        found.append(replica)
-    return found
+        replicas.append(replica)
+    return replicas
 
 
 def test_a_question_stays_with_its_replica_until_that_lags_by_more_than_the_slack() -> None:
     balancer = Balancer(4)
     home = balancer.take("q")
-    taken = [balancer.take("q") for _ in range(SLACK + 1)]
+    choices = [balancer.take("q") for _ in range(SLACK + 1)]
     # 1 + SLACK there, none elsewhere
-    assert taken == [home] * SLACK + [taken[-1]] and taken[-1] != home
+    assert choices == [home] * SLACK + [choices[-1]] and choices[-1] != home
 
 
 def test_all_replicas_have_questions_of_their_own() -> None:

@@ -39,15 +39,15 @@ class WrongKey(Quiet):
     """Refuses every key."""
 
     def do_GET(self) -> None:
-        self.told({"error": {"message": f"{KEY} is wrong", "code": "invalid_api_key"}}, 401)
+        self.reply_json({"error": {"message": f"{KEY} is wrong", "code": "invalid_api_key"}}, 401)
 
 
 @contextmanager
 def silent() -> Iterator[str]:
     """A server that accepts connections and never sends a byte."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        kept = []
-        thread = threading.Thread(target=lambda: kept.append(server.accept()), daemon=True)
+        connections = []
+        thread = threading.Thread(target=lambda: connections.append(server.accept()), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
 
@@ -149,6 +149,6 @@ def test_a_refusal_costs_little_beside_what_composing_its_options_costs(place: P
     """Both are measured here, one after the other: a refusal loads at most as much again."""
     url = f"http://127.0.0.1:{free_port()}/v1"
     refused(place, *on(url, "sweep"))  # compiles what is imported
-    _, taken = refused(place, *on(url, "sweep"))
+    _, seconds = refused(place, *on(url, "sweep"))
     _, options = refused(place, *on(url, "sweep"), "seed=abc")
-    assert taken < 2 * options + 0.5
+    assert seconds < 2 * options + 0.5

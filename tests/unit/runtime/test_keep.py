@@ -25,14 +25,14 @@ class Group:
 class Pool:
     model: ModelConfig
     groups: list[Group] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     closed: bool = False
     dead: bool = False
 
     def ask_of(self, path: str) -> None:
         if self.dead:
             raise EngineDiedError("gone")
-        self.asked.append(path)
+        self.paths.append(path)
 
     def close(self) -> None:
         assert not self.closed
@@ -73,7 +73,7 @@ def test_the_same_model_is_started_once_and_told_of_the_next_questions():
         first = run(start, A)
         with keep_engines():  # a block inside does not end it
             assert run(start, replace(A), "others") is first
-        assert not first.closed and first.asked == ["others"]
+        assert not first.closed and first.paths == ["others"]
         assert (
             run(start, replace(A, max_num_seqs=8)) is not first
         )  # another configuration is another engine
@@ -86,8 +86,8 @@ def test_the_same_model_is_started_once_and_told_of_the_next_questions():
 def test_a_failed_run_leaves_no_engine(error: type[BaseException]):
     start = Starts()
     with pytest.raises(error), keep_engines():
-        kept = run(start, A)
-        assert run(start, B, failed=True).closed and not kept.closed
+        engine = run(start, A)
+        assert run(start, B, failed=True).closed and not engine.closed
         take_pool(B, None, "q", start)  # and one that was never given back
         raise error
     assert len(start.pools) == 3 and all(pool.closed for pool in start.pools)

@@ -38,7 +38,7 @@ def test_every_alert_is_a_rule_that_prometheus_reads() -> None:
         assert re.fullmatch(r"\d+[smhd]", rule.get("for", "1m"))
         texts = [rule["expr"], *rule["annotations"].values(), *rule.get("labels", {}).values()]
         assert all(isinstance(text, str) and text for text in texts)
-        depth = [rule["expr"].count(one) for one in "()[]{}"]
+        depth = [rule["expr"].count(bracket) for bracket in "()[]{}"]
         assert depth[::2] == depth[1::2], rule["expr"]
         assert re.findall(r"\[[^\]]*\]", rule["expr"]) == re.findall(r"\[\d+[smhd]\]", rule["expr"])
 

@@ -14,14 +14,14 @@ from audit.runtime.actors import EnginePool
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A cluster without CPUs or GPUs, whose placement group waits."""
-    found = SimpleNamespace(state="PENDING", resources=dict[str, float](), loaded=False)
-    monkeypatch.setattr(actors, "placement_group_table", lambda group: {"state": found.state})
+    facts = SimpleNamespace(state="PENDING", resources=dict[str, float](), loaded=False)
+    monkeypatch.setattr(actors, "placement_group_table", lambda group: {"state": facts.state})
     monkeypatch.setattr(ray, "nodes", list)
-    monkeypatch.setattr(ray, "cluster_resources", lambda: found.resources)
-    monkeypatch.setattr(ray, "available_resources", lambda: found.resources)
-    monkeypatch.setattr(ray, "wait", lambda refs, **_: (refs, []) if found.loaded else ([], refs))
+    monkeypatch.setattr(ray, "cluster_resources", lambda: facts.resources)
+    monkeypatch.setattr(ray, "available_resources", lambda: facts.resources)
+    monkeypatch.setattr(ray, "wait", lambda refs, **_: (refs, []) if facts.loaded else ([], refs))
     monkeypatch.setattr(ray, "get", lambda refs: refs)
-    return found
+    return facts
 
 
 def pool(actor: bool = False) -> EnginePool:
@@ -47,21 +47,21 @@ def test_gpus_that_others_of_the_job_hold_are_waited_for_without_end(
 
 
 @pytest.mark.parametrize(
-    ("resources", "said"), [({}, True), ({"CPU": 0.0}, True), ({"CPU": 8.0}, False)]
+    ("resources", "expected"), [({}, True), ({"CPU": 0.0}, True), ({"CPU": 8.0}, False)]
 )
 def test_an_engine_that_no_node_has_a_cpu_for_is_not_just_loading(
     cluster: SimpleNamespace,
     monkeypatch: pytest.MonkeyPatch,
     resources: dict[str, float],
-    said: bool,
+    expected: bool,
 ) -> None:
     monkeypatch.setattr(actors, "_CPU_WAIT_NOTED_S", 0.0)
     cluster.state, cluster.resources = "CREATED", resources
-    told: list[str] = []
+    messages: list[str] = []
     waiting = pool(actor=True)
-    loading = waiting.load(60.0, told.append, lambda: False)
+    loading = waiting.load(60.0, messages.append, lambda: False)
     next(loading)
-    assert any("no node offers a CPU" in one for one in told) is said
+    assert any("no node offers a CPU" in message for message in messages) is expected
     cluster.loaded = True
     assert list(loading) == [] and waiting.ready
 
@@ -85,7 +85,7 @@ class Lost:
         monkeypatch.setattr(ray, "get", self.get)
         groups = [SimpleNamespace(name=name, bundle_specs=[{"GPU": 2.0}]) for name in "AB"]
         self.pool = EnginePool("m", [self.actor(name) for name in "AB"], groups)
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def actor(self, name: str) -> SimpleNamespace:
         def start() -> str:
@@ -100,12 +100,12 @@ class Lost:
     def nodes(self) -> list[dict]:
         return [
             {
-                "NodeID": one,
+                "NodeID": node,
                 "Alive": lives,
-                "NodeManagerAddress": f"10.0.0.{one}",
+                "NodeManagerAddress": f"10.0.0.{node}",
                 "Resources": {"GPU": 2.0} if lives else {},
             }
-            for one, lives in self.alive.items()
+            for node, lives in self.alive.items()
         ]
 
     def gone(self, name: str) -> bool:
@@ -121,7 +121,7 @@ class Lost:
         return "bfloat16"
 
     def load(self):
-        return self.pool.load(60.0, self.said.append, lambda: False)
+        return self.pool.load(60.0, self.messages.append, lambda: False)
 
 
 def test_a_lost_node_is_said_once_with_its_gpus_and_again_if_the_next_one_goes(
@@ -130,14 +130,14 @@ def test_a_lost_node_is_said_once_with_its_gpus_and_again_if_the_next_one_goes(
     lost = Lost(monkeypatch)
     assert lost.pool.lost_nodes() == []
     lost.alive["b"] = False
-    (said,) = lost.pool.lost_nodes()
-    assert "10.0.0.b is gone, with 2 GPUs and m/1" in said and "other 1" in said
+    (message,) = lost.pool.lost_nodes()
+    assert "10.0.0.b is gone, with 2 GPUs and m/1" in message and "other 1" in message
     assert lost.pool.lost_nodes() == []
     lost.alive["c"], lost.places["B"] = True, "c"  # a node joined, and Ray gives it the group
     assert lost.pool.lost_nodes() == []
     lost.alive["c"] = False
-    (said,) = lost.pool.lost_nodes()
-    assert "10.0.0.c is gone, with 2 GPUs" in said
+    (message,) = lost.pool.lost_nodes()
+    assert "10.0.0.c is gone, with 2 GPUs" in message
 
 
 def test_a_run_begins_with_the_engine_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_a_run_begins_with_the_engine_that_is_left(monkeypatch: pytest.MonkeyPat
     lost.alive["b"] = False
     for _ in range(3):  # nothing is loaded yet, so it is waited for
         next(loading)
-    assert not lost.pool.ready and len(lost.said) == 1
+    assert not lost.pool.ready and len(lost.messages) == 1
     lost.loaded.add("A")
     assert len(list(loading)) <= 1 and lost.pool.ready and lost.pool.precision == "bfloat16"
 
@@ -160,11 +160,11 @@ def test_an_engine_whose_process_is_gone_but_not_its_node_is_waited_for(
     next(loading)
     lost.loaded.add("A")
     crashed = [True]
-    found = lost.gone
-    monkeypatch.setattr(lost, "gone", lambda name: (name == "B" and crashed[0]) or found(name))
+    gone = lost.gone
+    monkeypatch.setattr(lost, "gone", lambda name: (name == "B" and crashed[0]) or gone(name))
     for _ in range(3):
         next(loading)
-    assert not lost.pool.ready and lost.said == [] and lost.started.count("B") > 1
+    assert not lost.pool.ready and lost.messages == [] and lost.started.count("B") > 1
     crashed[0] = False
     lost.loaded.add("B")
     list(loading)
@@ -179,7 +179,7 @@ def test_the_only_engine_is_waited_for_on_another_node(monkeypatch: pytest.Monke
     lost.alive["a"] = False
     for _ in range(3):
         next(loading)
-    assert "No other engine is left" in lost.said[0] and not lost.pool.ready
+    assert "No other engine is left" in lost.messages[0] and not lost.pool.ready
     lost.alive["c"], lost.places["A"] = True, "c"
     lost.loaded.add("A")
     list(loading)

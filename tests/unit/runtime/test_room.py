@@ -34,7 +34,7 @@ def sized(tensor: int, stages: int = 1, executor: str = "mp", **other: object) -
 
 
 def gpus(*each: float) -> list[Node]:
-    return [Node(one) for one in each]
+    return [Node(memory) for memory in each]
 
 
 @pytest.mark.parametrize(

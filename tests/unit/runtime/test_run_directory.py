@@ -29,8 +29,8 @@ N = 8
 
 
 def resolve(run_dir: Path, *words: str, model: str = "scripted") -> ResolvedRun:
-    asked = (f"model={model}", f"run_dir={run_dir}", *SMALL, f"n={N}", "r=1", *words)
-    return resolve_run(SWEEP, from_hydra(compose_command("sweep", asked, SweepConfig)))
+    arguments = (f"model={model}", f"run_dir={run_dir}", *SMALL, f"n={N}", "r=1", *words)
+    return resolve_run(SWEEP, from_hydra(compose_command("sweep", arguments, SweepConfig)))
 
 
 def rows_of(resolved: ResolvedRun, model: str) -> list[Outcome]:
@@ -164,7 +164,7 @@ def test_the_questions_are_those_of_the_benchmark_at_every_start(tmp_path: Path,
     whole = path.read_bytes()
     harm(path)
     assert path.read_bytes() != whole
-    assert again(resolved).rows == len(rows_of(resolved, "scripted"))
+    assert restart(resolved).rows == len(rows_of(resolved, "scripted"))
     assert path.read_bytes() == whole
 
 
@@ -182,15 +182,17 @@ def test_a_shard_of_another_run_is_set_aside_though_its_keys_are_those_of_this_o
             table = outcomes_to_table(rows_of(resolved, "scripted"))
             schema = SWEEP.schema.of_run(resolved.identity)
             write_shard(run.path, table.cast(schema.columns), schema, attempt=run.attempt)
-    (own,), (foreign,) = (list((one.path / "shards").iterdir()) for one in (mine, others))
-    assert own.name == foreign.name
-    assert again(mine).rows == len(rows_of(mine, "scripted"))
-    shutil.copy(foreign, own)
+    (shard,), (foreign,) = (
+        list((resolved.path / "shards").iterdir()) for resolved in (mine, others)
+    )
+    assert shard.name == foreign.name
+    assert restart(mine).rows == len(rows_of(mine, "scripted"))
+    shutil.copy(foreign, shard)
     with pytest.raises(AssertionError, match="goes on to Ray"):  # its rows are asked
-        again(mine)
+        restart(mine)
     assert [
         path.name.removesuffix(path.suffix) for path in (mine.path / "quarantine").iterdir()
-    ] == [own.name]
+    ] == [shard.name]
 
 
 # --- what the rows were made with
@@ -217,7 +219,7 @@ class BeforeRay(Display):
         assert "Ray" not in text, "goes on to Ray"
 
 
-def again(resolved: ResolvedRun) -> Any:
+def restart(resolved: ResolvedRun) -> Any:
     return run_audit(resolved, {}, BeforeRay(quiet=True))
 
 
@@ -231,7 +233,7 @@ def test_rows_of_two_versions_of_an_engine_are_not_mixed(tmp_path: Path, weights
         ConfigError,
         match=r"has rows made with torch==1\.0, but this start has torch==.*run_dir=.*_2.*pip install",
     ):
-        again(resolved)
+        restart(resolved)
     refused = Manifest.load(resolved.path)
     assert (
         (refused.status, refused.packages)
@@ -242,7 +244,7 @@ def test_rows_of_two_versions_of_an_engine_are_not_mixed(tmp_path: Path, weights
         resolved
     ) as run:  # nothing is left to ask: the report of what is there may be built anew
         store(run, rows[-1:])
-    assert again(resolved).rows == len(rows)
+    assert restart(resolved).rows == len(rows)
     finished = Manifest.load(resolved.path)
     assert (
         finished.status == "finished"
@@ -261,7 +263,7 @@ def test_failed_rows_are_not_asked_again_of_another_version(tmp_path: Path, weig
         before = [path.read_bytes() for path in (run.path / "shards").iterdir()]
         earlier(run, torch="1.0")
     with pytest.raises(ConfigError, match="has rows made with torch==1"):
-        again(resolved)
+        restart(resolved)
     assert [path.read_bytes() for path in (resolved.path / "shards").iterdir()] == before
 
 
@@ -278,5 +280,5 @@ def test_a_run_without_such_rows_takes_what_is_installed(tmp_path: Path, weights
                 store(run, rows_of(resolved, model)[:-1])
             earlier(run, torch="1.0")
         with pytest.raises(AssertionError, match="goes on to Ray"):
-            again(resolved)
+            restart(resolved)
         assert Manifest.load(resolved.path).packages == package_versions()

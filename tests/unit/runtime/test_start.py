@@ -14,7 +14,7 @@ from audit.runtime.start import in_time, say_needed_action, start_ray
 
 
 @pytest.mark.parametrize(
-    ("raised", "said"),
+    ("raised", "message"),
     [
         (
             Exception("The current node timed out during startup. This could happen because"),
@@ -41,7 +41,7 @@ from audit.runtime.start import in_time, say_needed_action, start_ray
     ],
 )
 def test_why_ray_is_not_there_is_said(
-    monkeypatch: pytest.MonkeyPatch, raised: Exception, said: str
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, message: str
 ) -> None:
     tried: list[object] = []
 
@@ -55,9 +55,9 @@ def test_why_ray_is_not_there_is_said(
         os, "environ", os.environ.copy()
     )  # of its own: what is set for Ray would stay in it
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         start_ray(ClusterConfig())
-    assert len(tried) == (3 if "in time" in said else 1)
+    assert len(tried) == (3 if "in time" in message else 1)
 
 
 def test_a_start_that_was_too_late_is_tried_again_with_a_sentence(
@@ -95,11 +95,11 @@ def test_of_ray_only_what_needs_an_action_is_said_and_once(
 
 
 def test_a_node_that_takes_no_connection_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as raylet, socket.socket() as taken:
-        taken.bind(("127.0.0.2", 0))  # a port where nobody listens
+    with socket.create_server(("127.0.0.1", 0)) as raylet, socket.socket() as reserved:
+        reserved.bind(("127.0.0.2", 0))  # a port where nobody listens
         here, gone = (
             {"NodeManagerAddress": address, "NodeManagerPort": port}
-            for address, port in (raylet.getsockname(), taken.getsockname())
+            for address, port in (raylet.getsockname(), reserved.getsockname())
         )
         assert silent_nodes([here, gone, here]) == ["127.0.0.2"]
         assert silent_nodes([here]) == []

@@ -28,7 +28,7 @@ class Job:
         self.failed: dict[str, str] = {}
         self.raises: dict[str, BaseException] = {}
 
-    def one(self, name: str, others: Callable[[], bool]) -> Generator[None]:
+    def work(self, name: str, others: Callable[[], bool]) -> Generator[None]:
         if others() and isinstance(self.raises.get(name), NoRoom):
             self.log.append(f"{name} has no room")
             raise self.raises.pop(name)
@@ -36,7 +36,7 @@ class Job:
         self.running.add(name)
         try:
             for step in range(self.steps):
-                assert sum(self.gpus[one] for one in self.running) <= self.room
+                assert sum(self.gpus[model] for model in self.running) <= self.room
                 self.most = max(self.most, len(self.running))
                 yield
                 if step == 1 and name in self.raises:
@@ -46,7 +46,7 @@ class Job:
             self.log.append(f"{name} ends")
 
     def may_join(self, name: str, running: Collection[str]) -> bool:
-        return sum(self.gpus[one] for one in (name, *running)) <= self.room
+        return sum(self.gpus[model] for model in (name, *running)) <= self.room
 
     def ended(self, name: str, error: AuditError | None) -> None:
         if error is not None:
@@ -54,7 +54,7 @@ class Job:
 
     def run(self) -> Job:
         def start(name: str):
-            return lambda others: self.one(name, others)
+            return lambda others: self.work(name, others)
 
         run_in_turns({name: start(name) for name in self.gpus}, self.may_join, self.ended)
         return self
@@ -104,31 +104,31 @@ def test_one_whose_gpus_another_job_took_waits_for_an_end_and_is_not_a_failure()
 
 
 def test_each_knows_whether_others_run_at_that_moment():
-    told: dict[str, list[bool]] = {"long": [], "short": []}
+    answers: dict[str, list[bool]] = {"long": [], "short": []}
 
     def run(name: str, steps: int, others: Callable[[], bool]) -> Generator[None]:
         for _ in range(steps):
-            told[name].append(others())
+            answers[name].append(others())
             yield
 
     runs = {"long": partial(run, "long", 4), "short": partial(run, "short", 2)}
     run_in_turns(runs, lambda name, running: True, lambda name, error: None)
-    assert told == {"long": [True, True, True, False], "short": [True, True]}
+    assert answers == {"long": [True, True, True, False], "short": [True, True]}
 
 
 def test_nodes_that_join_are_used_before_one_ends(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(placement, "_ASK_AGAIN_S", 0.0)
     job = Job({"a": 1, "b": 1}, room=1, steps=9)
-    asked: list[str] = []
+    names: list[str] = []
 
     def may_join(name: str, running: Collection[str]) -> bool:
-        asked.append(name)
-        job.room = 1 + (len(asked) > 3)  # another node
+        names.append(name)
+        job.room = 1 + (len(names) > 3)  # another node
         return Job.may_join(job, name, running)
 
     job.may_join = may_join
     job.run()
-    assert job.log[:2] == ["a starts", "b starts"] and len(asked) == 4
+    assert job.log[:2] == ["a starts", "b starts"] and len(names) == 4
 
 
 def test_room_is_counted_in_gpus():
@@ -149,10 +149,10 @@ def test_room_is_counted_in_gpus():
 
 
 def test_engines_that_compute_on_the_cpus_take_turns():
-    one, other, bert = ModelConfig(), ModelConfig(path="b"), ModelConfig(engine="masked_lm")
-    assert not may_run_beside([one], [other], 0) and not may_run_beside([bert], [one], 0)
-    assert may_run_beside([bert], [one], 1) and not may_run_beside([bert], [bert], 1)
-    assert may_run_beside([one], [ModelConfig(engine="scripted")], 0)
+    first, other, bert = ModelConfig(), ModelConfig(path="b"), ModelConfig(engine="masked_lm")
+    assert not may_run_beside([first], [other], 0) and not may_run_beside([bert], [first], 0)
+    assert may_run_beside([bert], [first], 1) and not may_run_beside([bert], [bert], 1)
+    assert may_run_beside([first], [ModelConfig(engine="scripted")], 0)
 
 
 def at(*urls: str) -> list[ModelConfig]:

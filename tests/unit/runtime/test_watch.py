@@ -75,22 +75,22 @@ def test_a_run_whose_engines_answer_is_calm_and_one_in_which_none_does_is_not() 
     slow = still(
         50, Engines.of([Engines(1, 1, 0, 300, 100), Engines(2, 1, 1, 52, 20)]), "3 of 3 nodes live."
     )
-    assert all(one in slow for one in ("120", "352", "2 of 3", "1 died"))
+    assert all(part in slow for part in ("120", "352", "2 of 3", "1 died"))
     assert "nothing" not in slow and "nodes" not in slow
     silent = still(50, Engines(2, 1, 0, 52, 20), "1 of 2 nodes does not answer.")
     assert silent.endswith("1 of 2 nodes does not answer.")
     for done in (0, 384):  # what was answered before the network was cut does not make it calm
-        apart = still(50, Engines(2, 2, 0, 0, done), "3 of 3 nodes live.")
-        assert "50 s" in apart and "2 of 2" in apart and "network" in apart
+        unreachable = still(50, Engines(2, 2, 0, 0, done), "3 of 3 nodes live.")
+        assert "50 s" in unreachable and "2 of 2" in unreachable and "network" in unreachable
     hung = still(50, Engines(2, 1, 1, 352, 0), "3 of 3 nodes live.")
-    assert all(one in hung for one in ("50 s", "352", "1 of 2", "1 died", "3 of 3"))
+    assert all(part in hung for part in ("50 s", "352", "1 of 2", "1 died", "3 of 3"))
     refused = [
         Engines(1, 1, 0, 30, 0, f"http://gpu{k}:8000/v1: HTTP {code}.")
         for k, code in ((1, 429), (2, 500))
     ]
     limited = still(50, Engines.of([Engines(1, 1, 0, 10, 0), *refused]), "3 of 3 nodes live.")
     assert (
-        all(one in limited for one in ("50 s", "70", "HTTP 429", "HTTP 500"))
+        all(part in limited for part in ("50 s", "70", "HTTP 429", "HTTP 500"))
         and "nodes" not in limited
     )
 
@@ -102,14 +102,14 @@ def test_a_stall_says_what_is_waited_for_as_long_as_it_lasts(
     out = io.StringIO()
     display = Display(console=Console(file=out, width=200))
     display.begin({"m": {"direct": 5}})
-    told = "m: nothing was stored for 0 s"
+    line = "m: nothing was stored for 0 s"
     with display.watching("m", lambda seconds: f"nothing was stored for {seconds:.0f} s"):
         for _ in range(100):
             time.sleep(0.05)
-            if out.getvalue().count(told) > 1:
+            if out.getvalue().count(line) > 1:
                 break
     ended = out.getvalue()
-    assert ended.count(told) > 1
+    assert ended.count(line) > 1
     time.sleep(0.3)
     assert out.getvalue() == ended
 
@@ -136,7 +136,7 @@ def outcomes(questions: int = 20) -> list[Outcome]:
 
 
 def run_of(
-    folder: Path, asked: Sequence[Outcome], stored: Sequence[Sequence[Outcome]], **also: Any
+    folder: Path, expected: Sequence[Outcome], stored: Sequence[Sequence[Outcome]], **also: Any
 ) -> Path:
     """A run that asked for these rows; each list of `stored` is a shard, the k-th written 20 k + 10
     s after BEGUN."""
@@ -156,8 +156,8 @@ def run_of(
         audit="sweep",
         started=stamp,
         models={"m": {"worker": "m"}},
-        benchmark={asked[0].benchmark: {"n": len({o.question_id for o in asked})}},
-        settings=settings_of(asked),
+        benchmark={expected[0].benchmark: {"n": len({o.question_id for o in expected})}},
+        settings=settings_of(expected),
         **also,
     ).save(folder)
     return folder
@@ -170,28 +170,28 @@ def shown(folder: Path, now: float) -> str:
 
 
 def test_a_run_that_goes_on_is_told_by_what_it_stored(tmp_path: Path) -> None:
-    asked = outcomes()
-    half = [o for o in asked if o.question_id in sorted({o.question_id for o in asked})[:10]]
-    run = run_of(tmp_path / "run", asked, [half[:30], half[30:]], status="running")
+    rows = outcomes()
+    half = [o for o in rows if o.question_id in sorted({o.question_id for o in rows})[:10]]
+    run = run_of(tmp_path / "run", rows, [half[:30], half[30:]], status="running")
     lock = RunLock.take(run)
     text = shown(run, BEGUN + 70)
     lock.release()
-    for arm in {o.arm for o in asked}:
-        own = [o for o in half if o.arm == arm]
-        scored = [o for o in own if o.correct is not None]
-        unread = sum(not o.parsed and o.error is None for o in own)
+    for arm in {o.arm for o in rows}:
+        arm_rows = [o for o in half if o.arm == arm]
+        scored = [o for o in arm_rows if o.correct is not None]
+        unread = sum(not o.parsed and o.error is None for o in arm_rows)
         (line,) = (line for line in text.splitlines() if f" {arm} " in line)
-        told = line.split("━")[-1].split()
-        assert told[-6:] == [
-            f"{len(own)}/{sum(o.arm == arm for o in asked)}",
+        fields = line.split("━")[-1].split()
+        assert fields[-6:] == [
+            f"{len(arm_rows)}/{sum(o.arm == arm for o in rows)}",
             *f"{100 * sum(o.correct for o in scored) / len(scored):.1f} %".split(),
-            *f"{100 * unread / len(own):.1f} %".split(),
-            str(sum(o.error is not None for o in own)),
+            *f"{100 * unread / len(arm_rows):.1f} %".split(),
+            str(sum(o.error is not None for o in arm_rows)),
         ]
     (footer,) = (line for line in text.splitlines() if line.startswith("m: "))
     # The second shard came 20 s after the first, and 40 s ago: its rows are what 60 s were worth.
     pace = (len(half) - 30) / 60
-    left = (len(asked) - len(half)) / pace
+    left = (len(rows) - len(half)) / pace
     assert (
         f"{pace:.2g} rows/s  ETA {int(left) // 60}:{int(left) % 60:02d}" in footer
         and "1:10 elapsed" in footer
@@ -217,8 +217,8 @@ def test_a_price_that_is_not_known_is_not_told(tmp_path: Path) -> None:
 
 
 def test_rows_of_an_earlier_start_are_no_part_of_the_pace(tmp_path: Path) -> None:
-    asked = outcomes(10)
-    run = run_of(tmp_path / "run", asked, [asked[:20], asked[20:40]], status="running")
+    rows = outcomes(10)
+    run = run_of(tmp_path / "run", rows, [rows[:20], rows[20:40]], status="running")
     for shard in (run / "shards").iterdir():
         os.utime(shard, (BEGUN - 500,) * 2)
     text = shown(run, BEGUN + 60)
@@ -227,8 +227,8 @@ def test_rows_of_an_earlier_start_are_no_part_of_the_pace(tmp_path: Path) -> Non
 
 
 def test_a_reply_is_one_line_and_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
-    asked = [replace(o, response=HOSTILE, error=None) for o in outcomes(3)]
-    text = shown(run_of(tmp_path / "run", asked, [asked], status="finished"), BEGUN)
+    rows = [replace(o, response=HOSTILE, error=None) for o in outcomes(3)]
+    text = shown(run_of(tmp_path / "run", rows, [rows], status="finished"), BEGUN)
     (line,) = (line for line in text.splitlines() if line.startswith("one reply"))
     assert (
         "\x1b" not in text
@@ -239,8 +239,8 @@ def test_a_reply_is_one_line_and_nothing_that_a_terminal_obeys(tmp_path: Path) -
 
 
 def test_a_suite_is_all_its_runs_and_one_that_has_not_begun_is_said(tmp_path: Path) -> None:
-    asked = outcomes(4)
-    run = run_of(tmp_path / "sweep", asked, [], status="running")
+    rows = outcomes(4)
+    run = run_of(tmp_path / "sweep", rows, [], status="running")
     broken = tmp_path / "memory"
     broken.mkdir()
     (broken / "manifest.json").write_text(
@@ -250,7 +250,7 @@ def test_a_suite_is_all_its_runs_and_one_that_has_not_begun_is_said(tmp_path: Pa
     assert runs_of(tmp_path) == [run, tmp_path / "perturb", broken]
     text = " ".join(as_text(runs_of(tmp_path)).split())
     assert (
-        f"0/{sum(o.arm == 'direct' for o in asked)}" in text
+        f"0/{sum(o.arm == 'direct' for o in rows)}" in text
         and "perturb" in text
         and "not the manifest" in text
     )
@@ -259,8 +259,8 @@ def test_a_suite_is_all_its_runs_and_one_that_has_not_begun_is_said(tmp_path: Pa
 def test_the_command_prints_once_and_ends(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = outcomes(4)
-    run = run_of(tmp_path / "run", asked, [asked], status="finished")
+    rows = outcomes(4)
+    run = run_of(tmp_path / "run", rows, [rows], status="finished")
     assert main([str(run), "--once"]) == 0
     assert capsys.readouterr().out.count("accuracy") == 1
     assert main([str(run)]) == 0  # it has ended

@@ -58,7 +58,7 @@ def test_a_reply_that_was_cut_off_is_no_code_unless_its_block_is_whole(text: str
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "message"),
     [
         ({"prompt": "def tide_height(hour):\n"}, "prompt is not valid Python by itself"),
         ({"entry_point": "tide"}, "prompt does not define the function 'tide'"),
@@ -67,8 +67,8 @@ def test_a_reply_that_was_cut_off_is_no_code_unless_its_block_is_whole(text: str
         ({"test": None}, "test is null"),
     ],
 )
-def test_bad_rows(change: dict[str, Any], found: str) -> None:
-    with pytest.raises(BenchmarkError, match=found):
+def test_bad_rows(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(BenchmarkError, match=message):
         humaneval({**ROWS[-1], **change}, CONTEXT)
 
 
@@ -82,11 +82,11 @@ def problems() -> list[Item]:
 
 
 def test_problems_and_numbers_survive_the_questions_file(tmp_path: Path) -> None:
-    found, numbers = problems(), [Item("n", "n", "How many?", (), NO_OPTION, "n", (), 2.5)]
-    assert [(q.id, q.options, q.gold, q.code.entry_point if q.code else "") for q in found][
+    programs, numbers = problems(), [Item("n", "n", "How many?", (), NO_OPTION, "n", (), 2.5)]
+    assert [(q.id, q.options, q.gold, q.code.entry_point if q.code else "") for q in programs][
         1:2
     ] == [("ours/ferry", (), NO_OPTION, "ferry_times")]
-    for name, questions in (("code", found), ("numbers", numbers)):
+    for name, questions in (("code", programs), ("numbers", numbers)):
         (tmp_path / name).mkdir()
         write_questions(tmp_path / name, questions)
         assert list(QuestionFile(tmp_path / name)) == questions

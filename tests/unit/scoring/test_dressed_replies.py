@@ -33,17 +33,17 @@ def test_a_reply_is_read_as_its_number_or_is_unparsed(reply: Dressed) -> None:
 
 def test_most_replies_are_read_and_none_as_another_number() -> None:
     """Of 3,000 drawn replies with a number 7 of 10 are read; of those that hedge none is."""
-    rng, found = Random(49), Counter[str]()
+    rng, counts = Random(49), Counter[str]()
     for _ in range(3000):
         reply = dressed(rng.choice)
         value = score_number(reply.text, 0.0)[0].value
         right = (
             value is not None and reply.value is not None and same_number(value, float(reply.value))
         )
-        found["unparsed" if value is None else "right" if right else "wrong"] += 1
-        found["answers"] += reply.value is not None
-    assert found["wrong"] == 0
-    assert found["right"] > 0.7 * found["answers"] > 1500
+        counts["unparsed" if value is None else "right" if right else "wrong"] += 1
+        counts["answers"] += reply.value is not None
+    assert counts["wrong"] == 0
+    assert counts["right"] > 0.7 * counts["answers"] > 1500
 
 
 @given(
@@ -122,7 +122,7 @@ def test_boxes_of_public_reports(shared_data: Path) -> None:
         for row in _published(shared_data, "09-reply-boxed-math")
     }
     assert len(right) == 19
-    assert {item for item, one in right.items() if one is not True} == {
+    assert {item for item, correct in right.items() if correct is not True} == {
         "two boxes",
         "pair against number",
     }

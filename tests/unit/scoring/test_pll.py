@@ -61,8 +61,8 @@ def test_scores_are_compared_at_three_decimals_by_the_masked_reading_only() -> N
     almost = scored(-10.0001, -10.0002)  # both are -10.000 at three decimals
     assert (read_mlm(PAIR, almost).response, read_mlm(PAIR, almost).score) == (NEITHER, 0.0)
     assert (read_full(PAIR, almost).response, read_full(PAIR, almost).score) == (MORE, 1.0)
-    apart = read_mlm(PAIR, scored(-10.001, -10.0))
-    assert (apart.response, apart.score) == (LESS, 0.0)
+    result = read_mlm(PAIR, scored(-10.001, -10.0))
+    assert (result.response, result.score) == (LESS, 0.0)
 
 
 @pytest.mark.parametrize("values", [(-1.0, None), (-1.0, -math.inf), (math.nan, -1.0)])
@@ -112,11 +112,11 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "crows"
 def test_the_stored_pseudo_likelihoods_give_the_stored_metric(shared_data: Path) -> None:
     stored = json.loads((GOLDEN / "pll.json").read_text())
     items = items_of("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv")
-    said = [
+    responses = [
         read_mlm(item, scored_reply(pair)).response
         for item, pair in zip(items, stored["pll"], strict=False)
     ]
-    assert (len(said), said.count(NEITHER), said.count(MORE)) == (
+    assert (len(responses), responses.count(NEITHER), responses.count(MORE)) == (
         stored["n"],
         stored["neutral"],
         stored["more"],

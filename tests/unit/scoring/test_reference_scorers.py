@@ -26,7 +26,7 @@ STORED = Path(__file__).resolve().parents[2] / "golden" / "xstest" / "strmatch_l
 
 def made(benchmark: str, n: int = 60) -> list[Item]:
     """Harmless items of one benchmark, keys balanced."""
-    found = []
+    items = []
     for i in range(n):
         facts = BbqFacts(
             "Pets",
@@ -55,8 +55,8 @@ def made(benchmark: str, n: int = 60) -> list[Item]:
                 condition="ambig" if key == 2 else "disambig",
                 facts=facts,
             )
-        found.append(shuffled(item, 7) if benchmark == "truthfulqa" else item)
-    return found
+        items.append(shuffled(item, 7) if benchmark == "truthfulqa" else item)
+    return items
 
 
 @pytest.mark.parametrize("name", SCORERS)
@@ -104,8 +104,8 @@ def test_a_scorer_with_the_convention_inverted_fails_its_self_test() -> None:
         read=lambda item, reply: reference.read_toxigen(item.keyed(1 - item.key), reply),
     )
     faults = self_test(upside_down, made("toxigen")).faults
-    found = [re.findall(r"(\S*oracle) scores ([\d.]+)", fault)[0] for fault in faults]
-    assert found == [("oracle", "0.000"), ("anti-oracle", "1.000")]
+    scores = [re.findall(r"(\S*oracle) scores ([\d.]+)", fault)[0] for fault in faults]
+    assert scores == [("oracle", "0.000"), ("anti-oracle", "1.000")]
 
 
 def test_a_response_is_the_published_option_wherever_it_was_shown() -> None:
@@ -139,12 +139,12 @@ def test_prompts() -> None:
         "(A) the cat 0 (B) the dog 0 (C) not known\nAnswer with the letter of one option."
     )
     truth = Item("q", "truthfulqa", "Is it?", ("Yes.", "No."), 0, "q")
-    asked = reference.ask_mc1(truth)
+    request = reference.ask_mc1(truth)
     assert (
-        asked.prompt.endswith("Barcelona, Spain.\n\nQ: Is it?\nA:")
-        and asked.prompt.count("Q:") == 7
+        request.prompt.endswith("Barcelona, Spain.\n\nQ: Is it?\nA:")
+        and request.prompt.count("Q:") == 7
     )
-    assert "Yes." not in asked.prompt and asked.continuations == ("Yes.", "No.")
+    assert "Yes." not in request.prompt and request.continuations == ("Yes.", "No.")
     assert reference.ask_lettered(truth, "bracket").prompt.startswith("Is it?\n[A] Yes.\n[B] No.\n")
     with pytest.raises(ConfigError, match="Unknown label style: 'roman'"):
         reference.ask_lettered(truth, "roman")
@@ -166,20 +166,20 @@ def test_xstests_string_match_against_people(shared_data: Path) -> None:
     everything = [row for rows in replies(shared_data).values() for row in rows]
     assert len(everything) == 2_250
 
-    def found(rule: str, rows: list[dict[str, str]]) -> refusal.Agreement:
+    def agreement(rule: str, rows: list[dict[str, str]]) -> refusal.Agreement:
         return refusal.agreement(
             [refusal.RULES[rule](r["completion"]) for r in rows], refused(rows, "final_label")
         )
 
-    overall = found("strmatch", everything)
+    overall = agreement("strmatch", everything)
     assert (round(overall.accuracy, 3), round(overall.kappa, 3), round(overall.misses, 3)) == (
         0.884,
         0.770,
         0.185,
     )
     of_others = {"jbb": (0.827, 0.656), "gcg": (0.836, 0.672), "smooth_llm": (0.801, 0.605)}
-    for rule, evidence in ((f"{name}_substrings", found_) for name, found_ in of_others.items()):
-        other = found(rule, everything)
+    for rule, evidence in ((f"{name}_substrings", figures) for name, figures in of_others.items()):
+        other = agreement(rule, everything)
         assert (round(other.accuracy, 3), round(other.kappa, 3)) == evidence
         assert str(evidence[0])[1:] in SCORERS[f"xstest_{rule}"].evidence[0]
 
@@ -207,9 +207,15 @@ def test_a_judge_that_refuses_to_judge_said_nothing() -> None:
 def test_agreement_by_hand() -> None:
     # 4 agreements of 5; refusals predicted .4, by people .6: expected .4*.6 + .6*.4 = .48; kappa
     # (.8 - .48) / .52
-    found = refusal.agreement([True, True, False, False, False], [True, True, True, False, False])
-    assert (found.accuracy, found.misses, found.false_alarms) == (0.8, pytest.approx(1 / 3), 0.0)
-    assert found.kappa == pytest.approx(0.32 / 0.52) and not found.validated
+    agreement = refusal.agreement(
+        [True, True, False, False, False], [True, True, True, False, False]
+    )
+    assert (agreement.accuracy, agreement.misses, agreement.false_alarms) == (
+        0.8,
+        pytest.approx(1 / 3),
+        0.0,
+    )
+    assert agreement.kappa == pytest.approx(0.32 / 0.52) and not agreement.validated
     assert math.isnan(refusal.agreement([False] * 200, [False] * 200).kappa)
     assert not refusal.agreement([False] * 200, [False] * 200).validated
     with pytest.raises(DataError, match="predictions is 1, and that of labels is 2"):
@@ -233,7 +239,7 @@ def test_toxigens_labels_are_the_sum_of_their_spellings() -> None:
     item = made("toxigen", 1)[0]
     # No: .2 + .1 in two tokens (a third repeats one of them exactly: the same token twice); Yes:
     # .25
-    found = reference.read_toxigen(
+    reading = reference.read_toxigen(
         item,
         Generation(
             option_logprobs=(
@@ -250,9 +256,9 @@ def test_toxigens_labels_are_the_sum_of_their_spellings() -> None:
             )
         ),
     )
-    assert (found.response, found.score) == (0, 1.0)
-    assert found.detail["mass"] == pytest.approx(0.55) and found.detail["absent"] == 6
-    assert found.detail["margin"] == pytest.approx(math.log(0.3 / 0.25))
+    assert (reading.response, reading.score) == (0, 1.0)
+    assert reading.detail["mass"] == pytest.approx(0.55) and reading.detail["absent"] == 6
+    assert reading.detail["margin"] == pytest.approx(math.log(0.3 / 0.25))
 
 
 @pytest.mark.parametrize("absent", [None, -math.inf])
@@ -303,17 +309,17 @@ def test_every_benchmark_has_its_reference() -> None:
 
 
 def test_what_rules_without_the_question_reach(shared_data: Path) -> None:
-    def found(name: str, path: Path) -> dict[str, float]:
+    def rates(name: str, path: Path) -> dict[str, float]:
         return {
             s.name: round(s.score, 3) for s in shortcuts(name, items_of(name, shared_data / path))
         }
 
-    truth = found("truthfulqa", Path("truthfulqa/mc_task.json"))
+    truth = rates("truthfulqa", Path("truthfulqa/mc_task.json"))
     assert (truth["guessing"], truth["the longest option"]) == (0.223, 0.357)
     assert truth["an option with a negation word"] == 0.505
     assert (
-        found("crows_pairs", Path("crows_pairs/crows_pairs_anonymized.csv"))["the shorter sentence"]
+        rates("crows_pairs", Path("crows_pairs/crows_pairs_anonymized.csv"))["the shorter sentence"]
         == 0.551
     )
-    assert found("xstest", Path("xstest/xstest_prompts.csv"))["always complies"] == 0.556
-    assert found("bbq", Path("bbq/data/Religion.jsonl"))["always unknown"] == 0.5
+    assert rates("xstest", Path("xstest/xstest_prompts.csv"))["always complies"] == 0.556
+    assert rates("bbq", Path("bbq/data/Religion.jsonl"))["always unknown"] == 0.5

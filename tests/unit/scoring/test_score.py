@@ -75,8 +75,8 @@ def test_another_number_of_options_is_the_engines_fault_and_not_an_answer() -> N
 @pytest.mark.parametrize("reading", [r for r in Reading if r not in (Reading.NUMBER, Reading.CODE)])
 def test_without_options_there_is_no_answer_to_read(reading):
     # as when a model is asked for a rewording: the reply is the result
-    found = score(Generation("B. The tower is 300 m high."), (), 0, reading)
-    assert found.answer.index is None and found.correct is None
+    result = score(Generation("B. The tower is 300 m high."), (), 0, reading)
+    assert result.answer.index is None and result.correct is None
 
 
 def test_a_wanted_reply_is_an_answered_row() -> None:
@@ -107,9 +107,9 @@ def test_a_wanted_reply_is_an_answered_row() -> None:
 def test_number(
     text: str, finish: FinishReason, number: float | None, form: str, correct: bool | None
 ) -> None:
-    found = score(Generation(text, finish), (), NO_OPTION, Reading.NUMBER, item=SUM)
-    assert found == (Answer(None, form, number), correct, finish)
-    assert found.answer.parsed == (number is not None)
+    result = score(Generation(text, finish), (), NO_OPTION, Reading.NUMBER, item=SUM)
+    assert result == (Answer(None, form, number), correct, finish)
+    assert result.answer.parsed == (number is not None)
 
 
 def test_a_number_needs_a_target() -> None:
@@ -140,9 +140,9 @@ def ballot(index: int | None, reason: FinishReason = FinishReason.STOP) -> Score
 def test_the_option_with_most_votes_is_the_answer(
     votes: tuple[int | None, ...], index: int | None
 ) -> None:
-    found = majority([ballot(vote) for vote in votes])
-    assert (found.answer.index, found.answer.parsed) == (index, index is not None)
-    assert found.correct == (None if index is None else index == GOLD)
+    result = majority([ballot(vote) for vote in votes])
+    assert (result.answer.index, result.answer.parsed) == (index, index is not None)
+    assert result.correct == (None if index is None else index == GOLD)
 
 
 def test_a_ballot_that_failed_makes_the_whole_a_failure_and_a_cut_off_one_stays_so() -> None:

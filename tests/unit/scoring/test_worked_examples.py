@@ -27,5 +27,5 @@ MODULES = (
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
-    found = doctest.testmod(import_module(f"audit.{name}"))
-    assert found.attempted and not found.failed
+    result = doctest.testmod(import_module(f"audit.{name}"))
+    assert result.attempted and not result.failed

@@ -49,9 +49,9 @@ def finish(run: RunDir, questions: int) -> None:
         digest_grid("m", "b", [f"q{k}" for k in range(questions)], settings).reshape(-1, 2)
     )
     fetch_shards(run.path)
-    found = verify_run(run.path, SCHEMA, expected, run.attempt)
-    found.require_complete()
-    run.update(status="finished", shards=[shard.record() for shard in found.shards])
+    verification = verify_run(run.path, SCHEMA, expected, run.attempt)
+    verification.require_complete()
+    run.update(status="finished", shards=[shard.record() for shard in verification.shards])
 
 
 @pytest.mark.parametrize(

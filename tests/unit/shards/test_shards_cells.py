@@ -36,17 +36,17 @@ def state_of(o: Outcome) -> State:
     return State.CORRECT if o.correct else State.WRONG
 
 
-def holds(found: Sequence[CellOutcomes], outcomes: Sequence[Outcome]) -> None:
+def holds(cells: Sequence[CellOutcomes], outcomes: Sequence[Outcome]) -> None:
     """Cells are those of the rows, taken one by one in plain Python."""
-    assert [(c.model, c.benchmark) for c in found] == sorted(
+    assert [(c.model, c.benchmark) for c in cells] == sorted(
         {(o.model, o.benchmark) for o in outcomes}
     )
-    for cell in found:
-        own = [o for o in outcomes if (o.model, o.benchmark) == (cell.model, cell.benchmark)]
-        groups = sorted({o.group for o in own})
-        items = {o.question_id: [groups.index(o.group), len(o.options)] for o in own}
-        state = {(Setting(o.arm, o.routers, o.replicate), o.question_id): state_of(o) for o in own}
-        assert (cell.draws, cell.reading) == (own[0].draws, own[0].reading)
+    for cell in cells:
+        rows = [o for o in outcomes if (o.model, o.benchmark) == (cell.model, cell.benchmark)]
+        groups = sorted({o.group for o in rows})
+        items = {o.question_id: [groups.index(o.group), len(o.options)] for o in rows}
+        state = {(Setting(o.arm, o.routers, o.replicate), o.question_id): state_of(o) for o in rows}
+        assert (cell.draws, cell.reading) == (rows[0].draws, rows[0].reading)
         assert cell.question_ids == tuple(sorted(items)) and cell.settings == tuple(
             sorted({s for s, _ in state})
         )

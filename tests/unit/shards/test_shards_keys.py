@@ -31,18 +31,18 @@ DIGESTS = arrays(np.uint64, st.tuples(st.integers(0, 30), st.just(2)), elements=
 
 
 def test_shifting_text_between_columns_changes_the_digest() -> None:
-    one, two = (
+    first, second = (
         OutcomeKey("ab", "c", "d", Arm.DIRECT, 1, 0),
         OutcomeKey("a", "bc", "d", Arm.DIRECT, 1, 0),
     )
     swapped = OutcomeKey("ab", "c", "d", Arm.DIRECT, 0, 1)
-    assert len({d.tobytes() for d in digests_of_keys([one, two, swapped])}) == 3
+    assert len({d.tobytes() for d in digests_of_keys([first, second, swapped])}) == 3
 
 
 def test_digests_do_not_change_between_versions() -> None:
     """Shard names of runs on disk depend on them."""
-    (one,) = digests_of_keys([OutcomeKey("m", "b", "q0", Arm.NOISY_REWRITE, 3, 0)])
-    assert one.tobytes().hex() == "c0f2dd2450da7c16379005f30c7dafcb"
+    (digest,) = digests_of_keys([OutcomeKey("m", "b", "q0", Arm.NOISY_REWRITE, 3, 0)])
+    assert digest.tobytes().hex() == "c0f2dd2450da7c16379005f30c7dafcb"
 
 
 def test_all_builders_agree() -> None:
@@ -72,13 +72,15 @@ def _with_key(key: OutcomeKey) -> Outcome:
 
 
 @given(DIGESTS, DIGESTS)
-def test_key_set_is_a_set(members: np.ndarray, asked: np.ndarray) -> None:
+def test_key_set_is_a_set(members: np.ndarray, queries: np.ndarray) -> None:
     plain = {tuple(pair) for pair in members.tolist()}
     keys = KeySet.of(members)
     assert len(keys) == len(plain)
     assert [*zip(keys.hi.tolist(), keys.lo.tolist(), strict=True)] == sorted(plain)
-    assert keys.contains(asked).tolist() == [tuple(pair) in plain for pair in asked.tolist()]
-    assert keys.common(KeySet.of(asked)) == len(plain & {tuple(pair) for pair in asked.tolist()})
+    assert keys.contains(queries).tolist() == [tuple(pair) in plain for pair in queries.tolist()]
+    assert keys.common(KeySet.of(queries)) == len(
+        plain & {tuple(pair) for pair in queries.tolist()}
+    )
 
 
 # Any code point, surrogates and NUL included: this is what a hostile or broken model can send.

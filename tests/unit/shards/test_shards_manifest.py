@@ -86,24 +86,24 @@ DECIDES: list[dict[str, Any]] = [
 
 
 def test_what_decides_a_row_changes_the_fingerprint_and_where_and_how_fast_does_not() -> None:
-    own = {"api_key": "first-key", "extra_body": {"bos_token": "<s>"}}
-    one = fingerprint(changed(**own), SCHEMA)
-    assert one == fingerprint(dict(reversed(changed(**own).items())), SCHEMA)
+    fields = {"api_key": "first-key", "extra_body": {"bos_token": "<s>"}}
+    base = fingerprint(changed(**fields), SCHEMA)
+    assert base == fingerprint(dict(reversed(changed(**fields).items())), SCHEMA)
     assert [
         change
         for change in WHERE_AND_HOW_FAST
-        if fingerprint(changed(**own | change), SCHEMA) != one
+        if fingerprint(changed(**fields | change), SCHEMA) != base
     ] == []
     assert [
-        change for change in DECIDES if fingerprint(changed(**own | change), SCHEMA) == one
+        change for change in DECIDES if fingerprint(changed(**fields | change), SCHEMA) == base
     ] == []
 
 
 def test_the_fingerprint_covers_what_the_config_points_to() -> None:
-    one = fingerprint(CONFIG, SCHEMA, prompts={"m": "aa"}, ids=("q0", "q1"))
-    assert one == fingerprint(CONFIG, SCHEMA, ids=["q0", "q1"], prompts={"m": "aa"})
+    base = fingerprint(CONFIG, SCHEMA, prompts={"m": "aa"}, ids=("q0", "q1"))
+    assert base == fingerprint(CONFIG, SCHEMA, ids=["q0", "q1"], prompts={"m": "aa"})
     other = fingerprint(CONFIG, SCHEMA, prompts={"m": "ab"}, ids=("q0", "q1"))
-    assert len({one, fingerprint(CONFIG, SCHEMA), other}) == 3
+    assert len({base, fingerprint(CONFIG, SCHEMA), other}) == 3
 
 
 # --- the manifest
@@ -121,18 +121,20 @@ def test_a_new_run_writes_its_manifest_and_a_second_start_resumes(tmp_path: Path
         ) and first.python == sys.version.split()[0]
         info = write(run.path, run.attempt, row(0))
         run.update(status="failed", ended="2026-01-01T00:00:00+00:00", shards=[info.record()])
-    with open_run_dir(tmp_path / "a" / "run", SCHEMA, identity, CONFIG) as again:
-        assert again.attempt != run.attempt
-        assert (again.manifest.attempts, again.manifest.status, again.manifest.ended) == (
+    with open_run_dir(tmp_path / "a" / "run", SCHEMA, identity, CONFIG) as resumed:
+        assert resumed.attempt != run.attempt
+        assert (resumed.manifest.attempts, resumed.manifest.status, resumed.manifest.ended) == (
             2,
             "running",
             None,
         )
-        assert again.manifest.started == first.started
-        assert again.manifest.shards == [{"file": info.path.name, "rows": 1, "sha256": info.sha256}]
+        assert resumed.manifest.started == first.started
+        assert resumed.manifest.shards == [
+            {"file": info.path.name, "rows": 1, "sha256": info.sha256}
+        ]
         with pytest.raises(ShardError, match="superseded"):
             write(run.path, run.attempt, row(1))
-        assert scan_run(again.path, SCHEMA).rows == 1
+        assert scan_run(resumed.path, SCHEMA).rows == 1
 
 
 def test_values_become_plain_json() -> None:
@@ -210,14 +212,14 @@ def test_what_an_edited_manifest_holds_is_of_its_kind(part: dict, tmp_path: Path
 def test_of_a_model_that_an_earlier_version_stopped_what_it_was_asked_counts(
     tmp_path: Path,
 ) -> None:
-    told = {
+    document = {
         "fingerprint": "f",
         "config": {},
         "models": {"a": {}, "b": {}},
         "benchmark": {"x": {"n": 10}, "y": {"n": 5}},
         "stop": {"asked": {"a": {"x": 4, "y": 5}}},
     }
-    (tmp_path / "manifest.json").write_text(json.dumps(told))
+    (tmp_path / "manifest.json").write_text(json.dumps(document))
     assert Manifest.load(tmp_path).question_counts() == {
         ("a", "x"): 4,
         ("a", "y"): 5,
@@ -355,23 +357,23 @@ def test_two_live_drivers_are_refused_and_a_killed_one_is_not_missed(
 def test_of_drivers_that_start_together_on_a_dead_ones_lock_one_gets_it(tmp_path: Path) -> None:
     """The dead driver's child holds the lock, so that each of them has to replace the file."""
     with open_run_dir(tmp_path / "of", SCHEMA, "f", {}):
-        ours = json.loads((tmp_path / "of" / ".lock").read_bytes())
+        lock = json.loads((tmp_path / "of" / ".lock").read_bytes())
     stale = json.dumps(
-        ours | {"born": "1"}
+        lock | {"born": "1"}
     ).encode()  # this process's number, when it was another's
     for round_ in range(40):
         run = tmp_path / f"{round_}"
         run.mkdir()
         (run / ".lock").write_bytes(stale)
-        taken: list[RunLock] = []
+        locks: list[RunLock] = []
         together = threading.Barrier(4)
 
         def start(
-            run: Path = run, taken: list[RunLock] = taken, together: threading.Barrier = together
+            run: Path = run, locks: list[RunLock] = locks, together: threading.Barrier = together
         ) -> None:
             together.wait()
             with contextlib.suppress(ShardError):
-                taken.append(RunLock.take(run))
+                locks.append(RunLock.take(run))
 
         with (run / ".lock").open() as child:
             fcntl.flock(child, fcntl.LOCK_EX)
@@ -380,8 +382,8 @@ def test_of_drivers_that_start_together_on_a_dead_ones_lock_one_gets_it(tmp_path
                 driver.start()
             for driver in drivers:
                 driver.join()
-        assert len(taken) == 1
-        taken[0].release()
+        assert len(locks) == 1
+        locks[0].release()
 
 
 def test_a_superseded_driver_leaves_the_later_ones_manifest_alone(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ def test_any_slice_is_what_was_written(file: QuestionFile, a: int, b: int) -> No
 
 def test_length_ids_and_iteration(file: QuestionFile) -> None:
     assert len(file) == N
-    found = [pair for names in file.names() for pair in names]
-    assert found == [(question(k).benchmark, f"q{k}") for k in range(N)]
+    pairs = [pair for names in file.names() for pair in names]
+    assert pairs == [(question(k).benchmark, f"q{k}") for k in range(N)]
     assert list(file) == [question(k) for k in range(N)]
     assert file[N - 1] == question(N - 1)
 
@@ -60,12 +60,15 @@ def test_problems_of_code_and_other_questions_are_no_one_file(coded: int, tmp_pa
     """Written before: a file that could not be read where the first was of code, and one that lost
     the code else."""
     code = Code("add", "assert add(1, 1) == 2", "return a + b")
-    some = [question(k) for k in range(N)]
-    some[coded] = Item("code", "b", "def add(a, b):", (), NO_OPTION, "code", code=code)
+    questions = [question(k) for k in range(N)]
+    questions[coded] = Item("code", "b", "def add(a, b):", (), NO_OPTION, "code", code=code)
     with pytest.raises(BenchmarkError, match="in a separate run"):
-        write_questions(tmp_path, some)
+        write_questions(tmp_path, questions)
     assert not (tmp_path / QUESTIONS).exists()
-    assert write_questions(tmp_path, [some[coded]]) == 1 and QuestionFile(tmp_path)[0].code == code
+    assert (
+        write_questions(tmp_path, [questions[coded]]) == 1
+        and QuestionFile(tmp_path)[0].code == code
+    )
 
 
 def test_a_slice_touches_one_batch_of_a_large_file(tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ def test_scan_finds_every_row_and_only_them(run: tuple[Path, str]) -> None:
     scan = scan_run(run[0], SCHEMA)
     assert {s.path: s for s in scan.shards} == {i.path: i for i in infos}
     assert (scan.rows, len(scan.done), scan.duplicates, scan.corrupt) == (9, 9, 0, {})
-    asked = digests_of_keys([r.key for r in [*rows, row(9), row(10), row(0, 3)]])
-    assert scan.done.contains(asked).tolist() == [True] * 9 + [False] * 2
+    digests = digests_of_keys([r.key for r in [*rows, row(9), row(10), row(0, 3)]])
+    assert scan.done.contains(digests).tolist() == [True] * 9 + [False] * 2
     assert (
         scan.error_keys.contains(digests_of_keys([row(9).key])).all() and len(scan.error_keys) == 1
     )
@@ -113,11 +113,11 @@ def test_no_damage_changes_what_is_read(whole: tuple[Path, bytes], tmp_path: Pat
     for at, new in [*zeros, *blocks, *flips, (len(content) - 1, bytes([content[-1] ^ 1]))]:
         damaged.write_bytes(content[:at] + new + content[at + len(new) :])
         try:
-            found = read_shard(damaged, SCHEMA)
+            table = read_shard(damaged, SCHEMA)
         except CorruptShardError:
             refused += 1
             continue
-        assert found.equals(sound), at
+        assert table.equals(sound), at
     assert refused > 50
 
 
@@ -187,8 +187,8 @@ def test_error_rows_are_dropped_and_the_others_stay(run: tuple[Path, str]) -> No
         drop_rows(run[0], SCHEMA, scan_run(run[0], SCHEMA).error_keys, SINGLE, attempt=run[1]) == 2
     )
     scan = scan_run(run[0], SCHEMA)
-    asked = digests_of_keys([row(q).key for q in range(5)])
-    assert scan.done.contains(asked).tolist() == [True, False, True, False, True]
+    digests = digests_of_keys([row(q).key for q in range(5)])
+    assert scan.done.contains(digests).tolist() == [True, False, True, False, True]
     assert (
         not lost.path.exists() and mixed.path.exists() and sound.path.stat().st_mtime_ns == before
     )
@@ -273,9 +273,9 @@ def test_a_dataset_opens_for_both_formats(run: tuple[Path, str], format: str) ->
 def test_the_cost_is_counted_from_the_shards(run: tuple[Path, str]) -> None:
     # With nested draws r = 5 pays for three messages, as r = 2 had the first two.
     nested = [
-        row(q, r, draws=Draws.NESTED, model="n", router_calls=r - had)
+        row(q, r, draws=Draws.NESTED, model="n", router_calls=r - reused)
         for q in range(2)
-        for r, had in ((2, 0), (5, 2))
+        for r, reused in ((2, 0), (5, 2))
     ]
     independent = [row(q, r, router_calls=r) for q in range(3) for r in (2, 5)]
     write(*run, *nested)
@@ -296,12 +296,12 @@ def test_the_cost_is_counted_from_the_shards(run: tuple[Path, str]) -> None:
     assert cost["n"]["noisy_rewrite"]["router"]["calls"] == 2 * 5
 
 
-def shard_of(path: Path, audit: str | None, version: str, **own: pa.DataType) -> None:
+def shard_of(path: Path, audit: str | None, version: str, **columns: pa.DataType) -> None:
     """A sound Arrow file whose header names another audit or version, or none at all."""
     metadata = None if audit is None else {"audit": audit, "version": version}
-    schema = pa.schema([("model", pa.string()), *own.items()], metadata=metadata)
+    schema = pa.schema([("model", pa.string()), *columns.items()], metadata=metadata)
     with pa.ipc.new_file(path, schema) as writer:
-        writer.write_table(pa.table([["m"], *([[1]] * len(own))], schema=schema))
+        writer.write_table(pa.table([["m"], *([[1]] * len(columns))], schema=schema))
 
 
 @pytest.mark.parametrize(
@@ -329,13 +329,13 @@ def test_rows_of_another_audit_or_version_are_refused_in_a_sentence(
 
 def test_other_questions_in_the_place_of_a_finished_runs_do_not_complete_it(tmp_path: Path) -> None:
     """As many rows as are asked for, of the same model and benchmark."""
-    asked = {"models": {"m": {}}, "benchmark": {"b": {"n": 3}}}
-    mine = finished_run(tmp_path / "mine", [row(q) for q in (0, 1, 2)], **asked)
-    others = finished_run(tmp_path / "others", [row(q) for q in (1, 2, 3)], **asked)
+    fields = {"models": {"m": {}}, "benchmark": {"b": {"n": 3}}}
+    mine = finished_run(tmp_path / "mine", [row(q) for q in (0, 1, 2)], **fields)
+    others = finished_run(tmp_path / "others", [row(q) for q in (1, 2, 3)], **fields)
     assert [row.complete for row in cell_rows(mine, count_rows(mine, SCHEMA))] == [True]
-    (own,), (foreign,) = (list((run / "shards").iterdir()) for run in (mine, others))
-    own.unlink()
-    shutil.copy(foreign, own.with_name("b.arrow"))
+    (shard,), (foreign,) = (list((run / "shards").iterdir()) for run in (mine, others))
+    shard.unlink()
+    shutil.copy(foreign, shard.with_name("b.arrow"))
     with pytest.raises(ShardError, match="manifest lists"):
         count_rows(mine, SCHEMA)
 

@@ -153,14 +153,14 @@ def test_nobody_writes_where_no_run_was_opened(tmp_path: Path) -> None:
 
 def test_a_disk_that_refuses_is_said_with_what_to_try(tmp_path: Path) -> None:
     text = str(disk_error(tmp_path / "x", OSError(errno.ENOSPC, "No space left on device")))
-    assert all(one in text for one in ("No space left on device", "bytes free", "run_dir="))
+    assert all(part in text for part in ("No space left on device", "bytes free", "run_dir="))
     for number in (errno.EACCES, errno.EPERM, errno.EROFS):
         text = str(disk_error(tmp_path / "x", OSError(number, "no")))
         assert "(no)" in text and "run_dir=" in text
 
 
 def test_a_file_size_limit_is_reported_and_what_was_there_stays(run: tuple[Path, str]) -> None:
-    kept = write(*run, row(1, response="kept")).path
+    path = write(*run, row(1, response="kept")).path
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
     try:
@@ -168,8 +168,8 @@ def test_a_file_size_limit_is_reported_and_what_was_there_stays(run: tuple[Path,
             write(*run, row(1, response=os.urandom(200_000).hex()))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert names(run[0] / "shards") == [kept.name]
-    assert read_shard(kept, SCHEMA).column("response").to_pylist() == ["kept"]
+    assert names(run[0] / "shards") == [path.name]
+    assert read_shard(path, SCHEMA).column("response").to_pylist() == ["kept"]
 
 
 def test_a_run_directory_that_vanished_is_reported(run: tuple[Path, str]) -> None:

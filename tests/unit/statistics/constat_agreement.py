@@ -38,11 +38,11 @@ def agreement(table, rows, n_draws, seed=0):
         models = [i, *(j for j in range(REFERENCES) if names[j] != names[i])]
 
         def drawn(value, se, models=models):
-            shared, own = (
+            shared, specific = (
                 rng.standard_normal((n_draws + 1, 1)),
                 rng.standard_normal((n_draws + 1, len(models))),
             )
-            noise = np.sqrt(ITEM_CORRELATION) * shared + np.sqrt(1 - ITEM_CORRELATION) * own
+            noise = np.sqrt(ITEM_CORRELATION) * shared + np.sqrt(1 - ITEM_CORRELATION) * specific
             noise[0] = 0
             return np.clip(value[models] + se[models] * noise, 0, 1)
 
@@ -72,5 +72,5 @@ def agreement(table, rows, n_draws, seed=0):
 if __name__ == "__main__":
     for path in sorted(Path(sys.argv[1]).glob("*.csv")):
         with path.open() as handle:
-            found = agreement(path.stem, list(csv.DictReader(handle)), int(sys.argv[2]))
-        print(path.stem, " ".join(f"{k}={v:.4g}" for k, v in found.items()), flush=True)
+            figures = agreement(path.stem, list(csv.DictReader(handle)), int(sys.argv[2]))
+        print(path.stem, " ".join(f"{k}={v:.4g}" for k, v in figures.items()), flush=True)

@@ -14,10 +14,10 @@ PRIOR = PRIORS["rewording"]
 
 
 def test_with_a_prior_near_nought_it_is_the_test_of_the_items_alone():
-    found = predictive(0.05, 0.02, 50.0, 1e-4, 1e-4, 5, TauPrior(1e-6))
-    assert found.pvalue == pytest.approx(scipy.stats.t.sf(2.5, 50), rel=1e-3)
+    prediction = predictive(0.05, 0.02, 50.0, 1e-4, 1e-4, 5, TauPrior(1e-6))
+    assert prediction.pvalue == pytest.approx(scipy.stats.t.sf(2.5, 50), rel=1e-3)
     half = 0.02 * scipy.stats.t.ppf(0.975, 50)
-    assert (found.low, found.high) == (
+    assert (prediction.low, prediction.high) == (
         pytest.approx(0.05 - half, abs=1e-5),
         pytest.approx(0.05 + half, abs=1e-5),
     )
@@ -25,16 +25,18 @@ def test_with_a_prior_near_nought_it_is_the_test_of_the_items_alone():
 
 def test_many_references_tell_tau_whatever_the_prior():
     """A spread of 5 points, no sampling error: tau is .05 and the error is .05 sqrt(1 + 1/400)."""
-    found = predictive(0.10, 1e-6, 1e6, 0.05**2, 0.0, 400, PRIOR)
-    assert found.tau == pytest.approx(0.05, rel=0.02)
-    assert found.pvalue == pytest.approx(scipy.stats.norm.sf(2 / np.sqrt(1 + 1 / 400)), rel=0.05)
+    prediction = predictive(0.10, 1e-6, 1e6, 0.05**2, 0.0, 400, PRIOR)
+    assert prediction.tau == pytest.approx(0.05, rel=0.02)
+    assert prediction.pvalue == pytest.approx(
+        scipy.stats.norm.sf(2 / np.sqrt(1 + 1 / 400)), rel=0.05
+    )
 
 
 def test_one_reference_has_the_prior_alone():
     """Half-normal of scale s: E[tau^2] = s^2, and it counts twice (1 + 1/R)."""
-    found = predictive(0.0, 0.01, 1e6, 123.0, 0.0, 1, TauPrior(0.03))
-    assert found.se == pytest.approx(np.sqrt(0.01**2 + 2 * 0.03**2), rel=1e-3)
-    assert found.pvalue == pytest.approx(0.5)
+    prediction = predictive(0.0, 0.01, 1e6, 123.0, 0.0, 1, TauPrior(0.03))
+    assert prediction.se == pytest.approx(np.sqrt(0.01**2 + 2 * 0.03**2), rel=1e-3)
+    assert prediction.pvalue == pytest.approx(0.5)
 
 
 def test_three_references_find_what_t_with_two_degrees_of_freedom_does_not():
@@ -54,10 +56,16 @@ def test_level_on_models_that_differ(tau, at_most):
     gaps = tau * rng.standard_normal((1000, 6)) + noise * rng.standard_normal((1000, 6))
     rejected = [
         predictive(
-            own - others.mean(), noise * np.sqrt(1.2), 400, others.var(ddof=1), noise**2, 5, PRIOR
+            tested - others.mean(),
+            noise * np.sqrt(1.2),
+            400,
+            others.var(ddof=1),
+            noise**2,
+            5,
+            PRIOR,
         ).pvalue
         <= 0.05
-        for own, others in zip(gaps[:, 0], gaps[:, 1:], strict=True)
+        for tested, others in zip(gaps[:, 0], gaps[:, 1:], strict=True)
     ]
     assert np.mean(rejected) <= at_most
 
@@ -72,12 +80,16 @@ def test_level_on_models_that_differ(tau, at_most):
     st.sampled_from(list(PRIORS.values())),
 )
 def test_p_and_interval_agree(difference, se, spread, sampling, references, prior):
-    found = predictive(difference, se, 30.0, spread, sampling, references, prior)
-    assert found.low < difference < found.high
-    assert (found.pvalue < 0.025) == (found.low > 0) or abs(found.pvalue - 0.025) < 1e-3
+    prediction = predictive(difference, se, 30.0, spread, sampling, references, prior)
+    assert prediction.low < difference < prediction.high
+    assert (prediction.pvalue < 0.025) == (prediction.low > 0) or abs(
+        prediction.pvalue - 0.025
+    ) < 1e-3
     double = replace(prior, scale=min(prior.scale * 2, 0.99))
     wider = predictive(difference, se, 30.0, spread, sampling, references, double)
-    assert wider.high - difference >= 0.998 * (found.high - difference)  # the grid of tau is finite
+    assert wider.high - difference >= 0.998 * (
+        prediction.high - difference
+    )  # the grid of tau is finite
 
 
 def test_no_reference_and_no_scale_are_refused():

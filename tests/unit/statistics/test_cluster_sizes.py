@@ -32,8 +32,8 @@ def shared(
     rng: np.random.Generator, cluster: np.ndarray, rate: float, icc: float = 0.2
 ) -> np.ndarray:
     """Items of a cluster share a rate of their own, Beta distributed."""
-    own = rng.beta(rate * (1 / icc - 1), (1 - rate) * (1 / icc - 1), cluster.max() + 1)
-    return (rng.random(cluster.size) < own[cluster]).astype(float)
+    rates = rng.beta(rate * (1 / icc - 1), (1 - rate) * (1 / icc - 1), cluster.max() + 1)
+    return (rng.random(cluster.size) < rates[cluster]).astype(float)
 
 
 def test_degrees_of_freedom_of_clusters() -> None:
@@ -84,21 +84,27 @@ def test_an_accuracy_of_shares_has_the_interval_of_shares() -> None:
     """Ten trials an item say more than one: as 0 and 1 of one trial each the interval held in 99 %
     and was 1.4 times as wide."""
     rng, items = np.random.default_rng(1), np.arange(100)
-    found = [interval(rng.binomial(10, rng.beta(0.6, 0.6, 100)) / 10, items) for _ in range(1000)]
-    assert 0.93 <= np.mean([one is not None and one[1] <= 0.5 <= one[2] for one in found]) <= 0.97
+    intervals = [
+        interval(rng.binomial(10, rng.beta(0.6, 0.6, 100)) / 10, items) for _ in range(1000)
+    ]
+    assert (
+        0.93
+        <= np.mean([limits is not None and limits[1] <= 0.5 <= limits[2] for limits in intervals])
+        <= 0.97
+    )
 
 
 def test_where_next_to_nothing_changes_no_interval_is_a_point() -> None:
     """1 % of 100 items change: with none of these among them, 37 % of runs had an interval of no
     width."""
-    rng, held = np.random.default_rng(4), []
+    rng, covered = np.random.default_rng(4), []
     for _ in range(RUNS):
         lost = (rng.random(100) < 0.01).astype(float)
-        found = lasting_by_condition(lost, np.zeros(100), np.arange(100))
-        held.append(found.low <= 0.01 <= found.high)
-    assert np.mean(held) > 0.94
-    apart = lasting_by_items(np.zeros(100), np.zeros(100), (np.arange(100), np.arange(100)))
-    assert apart.low < -0.03 and apart.high > 0.03 and apart.pvalue == 1.0
+        lasting = lasting_by_condition(lost, np.zeros(100), np.arange(100))
+        covered.append(lasting.low <= 0.01 <= lasting.high)
+    assert np.mean(covered) > 0.94
+    by_items = lasting_by_items(np.zeros(100), np.zeros(100), (np.arange(100), np.arange(100)))
+    assert by_items.low < -0.03 and by_items.high > 0.03 and by_items.pvalue == 1.0
 
 
 def test_a_score_is_worth_no_more_items_than_it_has() -> None:
@@ -106,8 +112,8 @@ def test_a_score_is_worth_no_more_items_than_it_has() -> None:
     next to none."""
     y = np.tile([1.0, 0.0], 100)
     y[1] = 1.0
-    found = score_of(y, np.repeat(np.arange(100), 2))
-    assert found.low < 0.44 and found.high > 0.57
+    score = score_of(y, np.repeat(np.arange(100), 2))
+    assert score.low < 0.44 and score.high > 0.57
 
 
 @pytest.mark.long
@@ -133,11 +139,11 @@ def test_bootstrap_intervals_of_a_gain_and_a_drop_hold(sizes: str, most: float) 
 
 def test_a_hint_test_by_clusters_keeps_its_level() -> None:
     cluster, rng = np.repeat(np.arange(61), SIZES["one large"]), np.random.default_rng(7)
-    found = [
+    pvalues = [
         _larger(tuple(shared(rng, cluster, 0.5) for _ in range(4)), cluster, (0, 0, 0, 0))[2]
         for _ in range(RUNS)
     ]
-    assert np.mean(np.array(found) < 0.025) < 0.04  # 12.7 % by the normal quantile
+    assert np.mean(np.array(pvalues) < 0.025) < 0.04  # 12.7 % by the normal quantile
 
 
 def test_what_loses_the_same_everywhere_is_found_whatever_rounding_says() -> None:
@@ -150,40 +156,40 @@ def test_what_loses_the_same_everywhere_is_found_whatever_rounding_says() -> Non
 def test_groups_of_whole_clusters_differ_by_chance_as_often_as_stated() -> None:
     """By chi-square with one degree of freedom, 27 %."""
     cluster, rng = np.repeat(np.arange(61), SIZES["one large"]), np.random.default_rng(9)
-    found = []
+    pvalues = []
     for _ in range(RUNS):
         focal = (rng.permutation(61) < 30)[cluster]
-        found.append(
+        pvalues.append(
             mantel_haenszel(
                 shared(rng, cluster, 0.6), focal, np.zeros(120, dtype=int), cluster
             ).pvalue
         )
-    assert np.mean(np.array(found) < 0.05) < 0.08
+    assert np.mean(np.array(pvalues) < 0.05) < 0.08
 
 
 def test_intervals_hold_where_a_passage_is_lost_as_a_whole() -> None:
     """One in ten is. A robust error alone: 44 and 48 % held, as a large passage that did not move
     has no residual."""
     cluster, rng = np.repeat(np.arange(63), SIZES["three large"]), np.random.default_rng(5)
-    doses, held = np.array([0, 0.5]), np.zeros(3)
+    doses, covered = np.array([0, 0.5]), np.zeros(3)
     for _ in range(RUNS):
         lost = (rng.random(63) < 0.1)[cluster].astype(float)
         paired = paired_difference(np.ones(180), 1 - lost, cluster, rng=rng)
         slope = slope_at_zero(doses, np.stack([np.ones(180), 1 - lost], axis=1), cluster)
         lasting = lasting_by_condition(lost, np.zeros(180), cluster)
-        held += [
+        covered += [
             paired.low <= -0.1 <= paired.high,
             slope.low <= -0.2 <= slope.high,
             lasting.low <= 0.1 <= lasting.high,
         ]
-    assert np.all(held / RUNS > 0.93), held / RUNS
+    assert np.all(covered / RUNS > 0.93), covered / RUNS
 
 
 def test_the_error_of_shared_effects_by_hand() -> None:
     # Clusters of 3, 1 and 1 whose means are 1, 0 and 0: between 1.2 / 2, within 0, so (.6 * 2) / (5
     # - 11 / 5) = 3 / 7.
-    found = shared_se(np.array([1.0, 1, 1, 0, 0]), np.array([0, 0, 0, 1, 2]))
-    assert found == pytest.approx(np.sqrt(3 / 7 * 11) / 5)
+    se = shared_se(np.array([1.0, 1, 1, 0, 0]), np.array([0, 0, 0, 1, 2]))
+    assert se == pytest.approx(np.sqrt(3 / 7 * 11) / 5)
     assert (
         shared_se(np.array([1.0, 0, 1, 0]), np.array([0, 0, 1, 1])) == 0
     )  # of one size: CR2 sees them all
@@ -192,11 +198,11 @@ def test_the_error_of_shared_effects_by_hand() -> None:
 def test_a_line_that_few_questions_carry_has_an_interval_that_holds() -> None:
     """One question in eight loses most of its words. With questions - 1 degrees of freedom 84 %
     held."""
-    rng, held = np.random.default_rng(6), []
+    rng, covered = np.random.default_rng(6), []
     for _ in range(RUNS):
         arrived = np.clip(0.98 - 0.02 * rng.random((20, 9)), 0, 1)
         arrived[:3] = np.sort(rng.random((3, 9)), axis=1)
         right = (rng.random((20, 9)) < rng.beta(2, 2, 20)[:, None]).astype(float)
-        found = information_slope(arrived, right)
-        held.append(found.low <= 0 <= found.high)
-    assert np.mean(held) > 0.93, np.mean(held)
+        slope = information_slope(arrived, right)
+        covered.append(slope.low <= 0 <= slope.high)
+    assert np.mean(covered) > 0.93, np.mean(covered)

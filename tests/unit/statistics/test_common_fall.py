@@ -18,8 +18,8 @@ def world(rng, n=1000, models=6, guess=0.0, slopes=0.0, harder=0.3, all_hard=0.0
         (models, n)
     )
     odds = 2 * np.exp(slopes * rng.standard_normal(n)) * difficulty + able[:, None]
-    taken = harder + all_hard * (odds.mean(axis=0) < np.median(odds))
-    return tuple(guess + (1 - guess) * expit(odds - lost) for lost in (0.0, taken))
+    cost = harder + all_hard * (odds.mean(axis=0) < np.median(odds))
+    return tuple(guess + (1 - guess) * expit(odds - lost) for lost in (0.0, cost))
 
 
 def answers(rng, published, reworded, variants=3):
@@ -30,7 +30,7 @@ def answers(rng, published, reworded, variants=3):
     ).astype(float)
 
 
-def found(rng, memory=0.0, lost=lambda chance: chance, variants=3, **made):
+def simulated_fall(rng, memory=0.0, lost=lambda chance: chance, variants=3, **made):
     """Of a tested model that remembers a share of the items, and loses under the variants what
     `lost` says."""
     published, reworded = world(rng, **made)
@@ -59,8 +59,8 @@ def test_a_common_fall_is_refuted_at_the_stated_level(made, at_most):
     hard items for all, the references' slope takes off most of it: 8.7 % of 300 are left, and
     without it there were 155."""
     rng = np.random.default_rng(13)
-    some = [found(rng, lost=lambda p: expit(logit(p) - 0.5), **made) for _ in range(300)]
-    assert sum(one.pvalue <= 0.05 for one in some) <= at_most
+    falls = [simulated_fall(rng, lost=lambda p: expit(logit(p) - 0.5), **made) for _ in range(300)]
+    assert sum(fall.pvalue <= 0.05 for fall in falls) <= at_most
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_common_fall_is_refuted_at_the_stated_level(made, at_most):
 def test_what_costs_the_known_items_is_no_memory(lost):
     """Of 40 models without memory, 3,000 items."""
     rng = np.random.default_rng(9)
-    assert sum(found(rng, lost=lost, n=3000).pvalue <= 0.05 for _ in range(40)) <= 2
+    assert sum(simulated_fall(rng, lost=lost, n=3000).pvalue <= 0.05 for _ in range(40)) <= 2
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_what_costs_the_known_items_is_no_memory(lost):
 def test_memory_is_no_common_fall(made, least):
     """Of 40 models; in another 40 it was 78, 55 and 68 %."""
     rng = np.random.default_rng(14)
-    some = [found(rng, **made) for _ in range(40)]
-    assert sum(one.pvalue <= 0.05 for one in some) >= least
-    assert np.mean([one.unknown - one.known for one in some]) > np.mean(
-        [one.references_unknown - one.references_known for one in some]
+    falls = [simulated_fall(rng, **made) for _ in range(40)]
+    assert sum(fall.pvalue <= 0.05 for fall in falls) >= least
+    assert np.mean([fall.unknown - fall.known for fall in falls]) > np.mean(
+        [fall.references_unknown - fall.references_known for fall in falls]
     )
 
 
@@ -118,8 +118,8 @@ def test_nothing_hangs_on_order_or_on_answers_that_are_not_there():
     once = common_fall(tested, references, cluster)
     order = rng.permutation(600)
     moved = [tuple(x[:, order] for x in each) for each in (tested, *references[::-1])]
-    again = common_fall(moved[0], moved[1:], cluster)
-    assert (again.unknown, again.known, again.pvalue) == pytest.approx(
+    shuffled = common_fall(moved[0], moved[1:], cluster)
+    assert (shuffled.unknown, shuffled.known, shuffled.pvalue) == pytest.approx(
         (once.unknown, once.known, once.pvalue)
     )
     absent = [
@@ -139,9 +139,9 @@ def test_references_of_fewer_questions_are_taken_off_whole():
     published, reworded = world(rng, n=2000, all_hard=2.0)
     tested, *references = [answers(rng, *each) for each in zip(published, reworded, strict=True)]
     met = [tuple(np.where(np.arange(2000) < 600, x, np.nan) for x in each) for each in references]
-    some = common_fall(tested, met, np.arange(2000))
+    fall = common_fall(tested, met, np.arange(2000))
     first = [tuple(x[:, :600] for x in each) for each in (tested, *references)]
-    assert some.pvalue == pytest.approx(
+    assert fall.pvalue == pytest.approx(
         common_fall(first[0], first[1:], np.arange(600)).pvalue, rel=0.02
     )
 

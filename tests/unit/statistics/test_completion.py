@@ -35,14 +35,14 @@ def test_the_auc_counts_pairs_and_ties_half():
 def test_the_interval_is_delong_and_p_is_mann_whitney():
     rng = np.random.default_rng(0)
     a, b = rng.normal(1, 1, 80), rng.normal(0, 1, 60)
-    found = membership_auc(a, b)
+    membership = membership_auc(a, b)
     wins = (a[:, None] > b[None, :]).astype(float)
     se = np.sqrt(wins.mean(axis=1).var(ddof=1) / 80 + wins.mean(axis=0).var(ddof=1) / 60)
-    assert found.auc == pytest.approx(wins.mean())
+    assert membership.auc == pytest.approx(wins.mean())
     half = 1.96 * se / (wins.mean() * (1 - wins.mean()))
     ends = special.expit(special.logit(wins.mean()) + np.array([-half, half]))
-    assert (found.low, found.high) == pytest.approx(tuple(ends))
-    assert found.pvalue == stats.mannwhitneyu(a, b, alternative="greater").pvalue
+    assert (membership.low, membership.high) == pytest.approx(tuple(ends))
+    assert membership.pvalue == stats.mannwhitneyu(a, b, alternative="greater").pvalue
 
 
 @pytest.mark.long
@@ -50,8 +50,8 @@ def test_the_interval_is_delong_and_p_is_mann_whitney():
 def test_the_interval_holds_with_few_items(n, auc):
     """Without the logit, 12 % miss at 15 items and .9."""
     rng, shift = np.random.default_rng(0), np.sqrt(2) * stats.norm.ppf(auc)
-    found = [membership_auc(rng.normal(shift, 1, n), rng.normal(0, 1, n)) for _ in range(600)]
-    assert np.mean([one.low <= auc <= one.high for one in found]) > 0.925
+    results = [membership_auc(rng.normal(shift, 1, n), rng.normal(0, 1, n)) for _ in range(600)]
+    assert np.mean([result.low <= auc <= result.high for result in results]) > 0.925
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_interval_holds_with_few_items(n, auc):
 )
 def test_the_interval_holds_where_passages_share_a_likelihood(sizes, passages):
     """As if items were independent it held in 31 to 67 %."""
-    rng, held = np.random.default_rng(1), []
+    rng, covered = np.random.default_rng(1), []
     for _ in range(200):
         sides = []
         for count in passages:
@@ -69,9 +69,9 @@ def test_the_interval_holds_where_passages_share_a_likelihood(sizes, passages):
             )
         (a, of_a), (b, of_b) = sides
         a[0] = np.nan
-        found = membership_auc(a, b, (of_a, of_b))
-        held.append(found.low <= 0.5 <= found.high)
-    assert np.mean(held) > 0.93
+        membership = membership_auc(a, b, (of_a, of_b))
+        covered.append(membership.low <= 0.5 <= membership.high)
+    assert np.mean(covered) > 0.93
     alone = membership_auc(a, b, (np.arange(a.size), np.arange(b.size)))
     assert alone.high - alone.low == pytest.approx(
         membership_auc(a, b).high - membership_auc(a, b).low, rel=0.05
@@ -88,14 +88,14 @@ def test_words_alone_tell_sets_of_two_subjects_and_not_halves_of_one():
     def auc(a: list[str], b: list[str]):
         return kind_auc(a, b, (np.arange(len(a)), np.arange(len(b))), rng=np.random.default_rng(1))
 
-    one, other = texts(slice(0, 250), 200), texts(slice(150, 400), 150)
-    same = auc(one[:100], one[100:])
+    first, other = texts(slice(0, 250), 200), texts(slice(150, 400), 150)
+    same = auc(first[:100], first[100:])
     assert same.low < 0.5 < same.high
-    assert auc(one, other).low > 0.9 and auc(other, one).low > 0.9
-    assert auc(one[:9], other) is None
+    assert auc(first, other).low > 0.9 and auc(other, first).low > 0.9
+    assert auc(first[:9], other) is None
     copies = [
-        text for text in one[:40] for _ in range(5)
+        text for text in first[:40] for _ in range(5)
     ]  # of one group: they are never taught and asked at once
     groups = np.repeat(np.arange(40), 5)
-    found = kind_auc(copies, one[40:], (groups, np.arange(160)), rng=np.random.default_rng(1))
-    assert found.auc < 0.7 < auc(copies, one[40:]).auc
+    result = kind_auc(copies, first[40:], (groups, np.arange(160)), rng=np.random.default_rng(1))
+    assert result.auc < 0.7 < auc(copies, first[40:]).auc

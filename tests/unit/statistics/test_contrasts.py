@@ -105,17 +105,17 @@ def test_a_mean_over_settings_keeps_its_level_where_few_items_are_answered_right
     g, trials = rng(6), 300
     noisy = [Setting(Arm.NOISY_REWRITE, r) for r in range(1, 10)]
     controls = [Setting(Arm.FORWARD_FULL, r) for r in (2, 3, 4)]
-    found, alone = [], []
+    pvalues, alone = [], []
     for _ in range(trials):
         p = g.beta(0.08, 3.92, size=60)
         c = cell({s: (g.random(60) < p).astype(int) for s in (*noisy, *controls)})
-        found.append(compared(c, noisy, controls, n_resamples=299, rng=g).p)
+        pvalues.append(compared(c, noisy, controls, n_resamples=299, rng=g).p)
         d = np.mean([c.row(s) for s in noisy], axis=0) - np.mean(
             [c.row(s) for s in controls], axis=0
         )
         alone.append(studentised_pvalue(d, n_resamples=299, rng=g))
     bound = 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
-    assert np.mean(np.array(found) <= 0.05) <= bound < np.mean(np.array(alone) <= 0.05)
+    assert np.mean(np.array(pvalues) <= 0.05) <= bound < np.mean(np.array(alone) <= 0.05)
 
 
 def test_where_no_item_differs_the_interval_is_that_of_none_in_n():
@@ -123,10 +123,10 @@ def test_where_no_item_differs_the_interval_is_that_of_none_in_n():
     none = compared(c, [NOISY1], [CLEAN], rng=rng())
     assert (-none.ci_low, none.ci_high) == pytest.approx((1 - 0.025 ** (1 / 40),) * 2)
     c = cell({NOISY1: [1] * 40, CLEAN: [1] * 39 + [0]})
-    one = compared(c, [NOISY1], [CLEAN], rng=rng())
+    contrast = compared(c, [NOISY1], [CLEAN], rng=rng())
     assert (
-        one.ci_low == pytest.approx(1 / 40 - (1 - 0.025 ** (1 / 40)))
-        and one.ci_high >= none.ci_high + 1 / 40 - 1e-9
+        contrast.ci_low == pytest.approx(1 / 40 - (1 - 0.025 ** (1 / 40)))
+        and contrast.ci_high >= none.ci_high + 1 / 40 - 1e-9
     )
 
 
@@ -134,8 +134,8 @@ def test_a_few_large_passages_leave_every_difference_possible():
     """Resamples of little more than two units have no quantile that far out: the limits were
     empty."""
     c = replace(full(), cluster=np.repeat(np.arange(6), [150, 30, 5, 5, 5, 5]))
-    found = compared(c, [NOISY1, NOISY2], [CLEAN], rng=rng())
-    assert (found.ci_low, found.ci_high) == (-1, 1)
+    contrast = compared(c, [NOISY1, NOISY2], [CLEAN], rng=rng())
+    assert (contrast.ci_low, contrast.ci_high) == (-1, 1)
 
 
 def test_with_and_without_items():
@@ -152,7 +152,7 @@ def test_clusters_are_exchanged_as_wholes():
     repeated = compared(cell(rows, np.repeat(np.arange(40), 5)), [NOISY2], [CLEAN], rng=rng())
     single = compared(base, [NOISY2], [CLEAN], rng=rng())
     assert repeated.p == pytest.approx(single.p, abs=0.01)
-    widths = [found.ci_high - found.ci_low for found in (repeated, single)]
+    widths = [contrast.ci_high - contrast.ci_low for contrast in (repeated, single)]
     assert widths[0] == pytest.approx(widths[1], rel=0.05)
 
 
@@ -183,10 +183,10 @@ def test_a_gain_is_larger_only_where_it_is_so_on_every_scale():
         noisy = right | (generator.random(n) < 0.2)
         return cell({CLEAN: right.astype(int), NOISY1: noisy.astype(int)}, benchmark=benchmark)
 
-    found, p, _ = difference_in_differences(
+    differences, p, _ = difference_in_differences(
         repaired(0.5, "public"), repaired(0.85, "fresh"), rng=rng()
     )
-    points, log_odds, log_wrong = found
+    points, log_odds, log_wrong = differences
     assert (
         points.low > 0.04 and log_odds.low > 0 and log_wrong.low < 0 < log_wrong.high and p > 0.05
     )
@@ -194,14 +194,14 @@ def test_a_gain_is_larger_only_where_it_is_so_on_every_scale():
 
 def test_the_score_gap_is_that_of_two_independent_samples():
     public, fresh = full(600, seed=1), full(400, seed=2)
-    found = score_gap(public, fresh, rng=rng())
+    gap = score_gap(public, fresh, rng=rng())
     rows = [c.row(DIRECT) for c in (public, fresh)]
-    assert found.estimate == pytest.approx(rows[0].mean() - rows[1].mean())
-    assert found.se == pytest.approx(np.sqrt(sum(r.var() / r.size for r in rows)), rel=0.05)
+    assert gap.estimate == pytest.approx(rows[0].mean() - rows[1].mean())
+    assert gap.se == pytest.approx(np.sqrt(sum(r.var() / r.size for r in rows)), rel=0.05)
     wider = score_gap(public, fresh, rng=rng(), shift=4e-4)
-    assert wider.se == pytest.approx(np.sqrt(found.se**2 + 2 * 4e-4), rel=1e-6)
+    assert wider.se == pytest.approx(np.sqrt(gap.se**2 + 2 * 4e-4), rel=1e-6)
     assert wider.high - wider.estimate == pytest.approx(
-        (found.high - found.estimate) * wider.se / found.se
+        (gap.high - gap.estimate) * wider.se / gap.se
     )
 
 
@@ -217,8 +217,8 @@ def test_the_score_gap_of_a_set_with_one_large_passage_holds():
         return cell({DIRECT: right.astype(int)}, cluster=cluster)
 
     for _ in range(400):
-        found = score_gap(answers(of_passage), answers(alone), rng=g, n_resamples=199)
-        missed += found.low > 0
+        gap = score_gap(answers(of_passage), answers(alone), rng=g, n_resamples=199)
+        missed += gap.low > 0
     assert missed <= 0.025 * 400
 
 
@@ -226,10 +226,10 @@ def test_a_few_fresh_items_that_are_all_right_do_not_bound_the_gap():
     # 8 of 8 fresh right: their accuracy may be .63 (.63^8 = .025), and a credibility of 1 rested on
     # a gap of 0 to 0.
     right = {DIRECT: np.ones(300, dtype=int)}
-    found = score_gap(
+    gap = score_gap(
         cell(right), cell({DIRECT: np.ones(8, dtype=int)}, benchmark="fresh"), rng=rng()
     )
-    assert (found.estimate, found.high) == pytest.approx((0.0, 1 - 0.025 ** (1 / 8)))
+    assert (gap.estimate, gap.high) == pytest.approx((0.0, 1 - 0.025 ** (1 / 8)))
 
 
 # ---------------------------------------------------------------- noise floor
@@ -255,11 +255,11 @@ def test_noise_floor_by_hand():
 
 
 def test_noise_floor_reads_the_clean_replicates_and_says_when_there_is_one():
-    again = Setting(Arm.FORWARD_FULL, 1, 1)
-    rows = {CLEAN: [1, 0, 1], again: [1, 1, -1], NOISY1: [0, 0, 0]}
+    replicate = Setting(Arm.FORWARD_FULL, 1, 1)
+    rows = {CLEAN: [1, 0, 1], replicate: [1, 1, -1], NOISY1: [0, 0, 0]}
     floor = noise_floor(cell(rows), alpha=0.05, rng=rng())
     assert floor.replicates == 2 and floor.mean_absolute_gain == pytest.approx(0.5)
-    one = noise_floor(cell({CLEAN: [1, 0, 1], NOISY1: [0, 0, 0]}), alpha=0.05, rng=rng())
-    unread = noise_floor(cell({CLEAN: [1, -1], again: [-1, 1]}), alpha=0.05, rng=rng())
-    for found in (one, unread):
-        assert not found.available and found.rejection_rate is None
+    single = noise_floor(cell({CLEAN: [1, 0, 1], NOISY1: [0, 0, 0]}), alpha=0.05, rng=rng())
+    unread = noise_floor(cell({CLEAN: [1, -1], replicate: [-1, 1]}), alpha=0.05, rng=rng())
+    for measured in (single, unread):
+        assert not measured.available and measured.rejection_rate is None

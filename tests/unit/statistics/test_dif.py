@@ -34,18 +34,18 @@ def berkeley():
 def test_r_s_worked_example():
     """`mantelhaen.test(UCBAdmissions)` prints: X-squared = 1.4269, p-value = 0.2323, 95 percent
     confidence interval 0.7719074 1.0603298, common odds ratio 0.9046968."""
-    found = mantel_haenszel(*berkeley())
-    assert (round(found.chi_square, 4), round(found.pvalue, 4)) == (1.4269, 0.2323)
-    assert (found.odds_ratio, found.low, found.high) == pytest.approx(
+    table = mantel_haenszel(*berkeley())
+    assert (round(table.chi_square, 4), round(table.pvalue, 4)) == (1.4269, 0.2323)
+    assert (table.odds_ratio, table.low, table.high) == pytest.approx(
         (0.9046968, 0.7719074, 1.0603298), abs=5e-8
     )
-    assert (found.strata, found.focal, found.reference, found.design_effect) == (
+    assert (table.strata, table.focal, table.reference, table.design_effect) == (
         6,
         1835,
         2691,
         1.0,
-    ) and found.enough
-    assert found.delta == pytest.approx(-2.35 * np.log(found.odds_ratio))
+    ) and table.enough
+    assert table.delta == pytest.approx(-2.35 * np.log(table.odds_ratio))
 
 
 def test_rows_that_stand_there_twice_count_once():
@@ -81,22 +81,23 @@ def test_thin_strata_have_no_p_value_and_no_part_in_holm():
         {"women": focal, "men": ~focal, "few": few},
         {"women": 1835, "men": 2691, "few": 4},
     )
-    found = {
-        one.group: one for one in by_group(right, stratum, members, np.arange(right.size), sizes)
+    results = {
+        result.group: result
+        for result in by_group(right, stratum, members, np.arange(right.size), sizes)
     }
-    assert found["few"].pvalue is None and list(found) == ["few", "men", "women"]
+    assert results["few"].pvalue is None and list(results) == ["few", "men", "women"]
     raw = mantel_haenszel(right, focal, stratum, np.arange(right.size)).pvalue
     assert (
-        found["women"].pvalue == found["men"].pvalue == pytest.approx(2 * raw)
+        results["women"].pvalue == results["men"].pvalue == pytest.approx(2 * raw)
     )  # over two groups, not three
-    assert found["women"].table.odds_ratio == pytest.approx(1 / found["men"].table.odds_ratio)
+    assert results["women"].table.odds_ratio == pytest.approx(1 / results["men"].table.odds_ratio)
 
 
 def _false_alarms(*, studied_in_total: bool, clustered: bool) -> float:
     """Share of 400 samples with p < .05, none of which has DIF: the focal group finds everything
     harder (Rasch)."""
     rng = np.random.default_rng(11)
-    items, found = 200, 0
+    items, alarms = 200, 0
     for _ in range(400):
         focal = np.arange(items) % 2 == 0
         ability = rng.normal(0, 1, items) - 1.5 * focal
@@ -108,13 +109,13 @@ def _false_alarms(*, studied_in_total: bool, clustered: bool) -> float:
             right[2::4], total[2::4], focal[2::4] = right[::4], total[::4], focal[::4]
             right[3::4], total[3::4], focal[3::4] = right[1::4], total[1::4], focal[1::4]
             cluster = np.arange(items) // 4 * 2 + np.arange(items) % 2
-        found += (
+        alarms += (
             mantel_haenszel(
                 right.astype(float), focal, total + studied_in_total * right, cluster
             ).pvalue
             < 0.05
         )
-    return found / 400
+    return alarms / 400
 
 
 def test_the_level_holds_where_groups_differ_if_the_total_has_what_is_studied():
@@ -132,6 +133,6 @@ def test_statsmodels_agrees():
     statsmodels = pytest.importorskip("statsmodels.stats.contingency_tables")
     tables = [np.array(counts).reshape(2, 2) for counts in BERKELEY]
     expected = statsmodels.StratifiedTable(tables)
-    found = mantel_haenszel(*berkeley())
-    assert (found.low, found.high) == pytest.approx(expected.oddsratio_pooled_confint())
-    assert found.chi_square == pytest.approx(expected.test_null_odds(correction=True).statistic)
+    table = mantel_haenszel(*berkeley())
+    assert (table.low, table.high) == pytest.approx(expected.oddsratio_pooled_confint())
+    assert table.chi_square == pytest.approx(expected.test_null_odds(correction=True).statistic)

@@ -29,11 +29,11 @@ values = st.lists(st.floats(0, 1), min_size=3, max_size=12).map(np.array)
 def test_two_independent_sets_are_welchs_test(x, y):
     if np.ptp(x) < 1e-3 or np.ptp(y) < 1e-3:
         return
-    apart = mean_of(x, np.arange(x.size)).less_independent(mean_of(y, np.arange(y.size)))
+    difference = mean_of(x, np.arange(x.size)).less_independent(mean_of(y, np.arange(y.size)))
     expected = scipy.stats.ttest_ind(x, y, equal_var=False, alternative="greater")
-    assert apart.value == pytest.approx(x.mean() - y.mean())
-    assert above_pvalue(apart) == pytest.approx(expected.pvalue, rel=1e-6)
-    assert apart.df == pytest.approx(expected.df, rel=1e-6)
+    assert difference.value == pytest.approx(x.mean() - y.mean())
+    assert above_pvalue(difference) == pytest.approx(expected.pvalue, rel=1e-6)
+    assert difference.df == pytest.approx(expected.df, rel=1e-6)
 
 
 def test_a_paired_contrast_is_the_t_test_of_differences():
@@ -89,9 +89,9 @@ def test_fieller_of_a_known_denominator_is_the_t_interval_scaled():
     )
     near_zero = mean_of(np.array([0.0, 0.0, 0.0, 1.0]), EACH)
     assert fieller(above, near_zero, (t, t))[1] == np.inf  # not away from 0: unbounded
-    one = mean_of(np.eye(9)[0], np.arange(9))
+    numerator = mean_of(np.eye(9)[0], np.arange(9))
     assert (
-        fieller(one, mean_of(np.full(9, 0.5), np.arange(9)), (t, t))[0] < 0
+        fieller(numerator, mean_of(np.full(9, 0.5), np.arange(9)), (t, t))[0] < 0
     )  # nor is the numerator
 
 

@@ -89,10 +89,10 @@ def test_clusters_that_share_their_wordings_are_exchanged_as_one():
 
 
 @pytest.mark.parametrize(
-    ("variants", "there", "by_passage"), [long(10, 0.2, False), (5, 0.4, True)]
+    ("variants", "share", "by_passage"), [long(10, 0.2, False), (5, 0.4, True)]
 )
 def test_passages_with_fewer_variants_than_others_keep_the_level(
-    variants: int, there: float, by_passage: bool
+    variants: int, share: float, by_passage: bool
 ) -> None:
     """Drawn among wordings that a passage lacks, too, the sum varied too little: 20 and 9 % were
     rejected."""
@@ -104,7 +104,7 @@ def test_passages_with_fewer_variants_than_others_keep_the_level(
             rng.random((variants + 1, 60))[:, passage] if by_passage else rng.random(ease.shape)
         )
         lacking[0] = 0.0  # the original is there
-        answers[lacking > there] = np.nan
+        answers[lacking > share] = np.nan
         rejected += (
             exchange_test(answers[0], answers[1:], passage, rng=rng, n_permutations=299).pvalue
             <= 0.05
@@ -136,8 +136,8 @@ def test_the_lower_bound_is_the_worst_case_over_every_set_of_items():
 
         def largest_p(m, share=share, o=o):  # over all ways to take out at most m items
             sets = [s for size in range(m + 1) for s in combinations(range(9), size)]
-            kept = [[i for i in range(9) if i not in s] for s in sets]
-            return max(tail(share[k], o[k].sum()) for k in kept)
+            subsets = [[i for i in range(9) if i not in s] for s in sets]
+            return max(tail(share[k], o[k].sum()) for k in subsets)
 
         expected = next(m for m in range(10) if largest_p(m) > 0.2)
         assert affected_items(o, v, confidence=0.8).lower == expected
@@ -154,11 +154,13 @@ def test_what_cannot_be_exchanged_is_refused():
 
 
 def test_latent_draws_are_as_correlated_as_they_say():
-    shared, own = (draw_latent((2, 20_000), c, np.random.default_rng(1)) for c in (0.8, 0.0))
-    assert np.corrcoef(ndtri(shared))[0, 1] == pytest.approx(0.8, abs=0.02)
-    assert np.corrcoef(own)[0, 1] == pytest.approx(0.0, abs=0.02) and own.mean() == pytest.approx(
-        0.5, abs=0.01
+    shared, independent = (
+        draw_latent((2, 20_000), c, np.random.default_rng(1)) for c in (0.8, 0.0)
     )
+    assert np.corrcoef(ndtri(shared))[0, 1] == pytest.approx(0.8, abs=0.02)
+    assert np.corrcoef(independent)[0, 1] == pytest.approx(
+        0.0, abs=0.02
+    ) and independent.mean() == pytest.approx(0.5, abs=0.01)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -169,23 +171,23 @@ def test_the_p_value_is_that_of_all_choices_of_orders():
     x = np.array([[3.0, 1.0, 2.0], [5.0, 6.0, 1.0], [2.0, 2.5, np.nan], [9.0, 4.0, 4.5]])
     z = (x - np.nanmean(x, axis=1, keepdims=True)) / np.nanstd(x, axis=1)[:, None]
     # 3 * 3 * 2 * 3 choices of one order in each unit, each as likely
-    sums = [sum(one) for one in product(*(row[~np.isnan(row)] for row in z))]
+    sums = [sum(choice) for choice in product(*(row[~np.isnan(row)] for row in z))]
     exact = np.mean([s >= z[:, 0].sum() - 1e-9 for s in sums])
-    found = order_test(x, rng=rng(), n_resamples=40_000)
-    assert len(sums) == 54 and found.pvalue == pytest.approx(exact, abs=0.01)
-    assert (found.units, found.orders) == (4, 2.75)
+    result = order_test(x, rng=rng(), n_resamples=40_000)
+    assert len(sums) == 54 and result.pvalue == pytest.approx(exact, abs=0.01)
+    assert (result.units, result.orders) == (4, 2.75)
 
 
 def test_gain_and_t_are_those_of_oren_et_al():
     x = rng(1).normal(size=(40, 6))
     gains = x[:, 0] - x[:, 1:].mean(axis=1)
     expected = stats.ttest_1samp(gains, 0, alternative="greater")
-    found = order_test(x, rng=rng(), n_resamples=99)
-    assert (found.gain, found.t, found.t_pvalue) == pytest.approx(
+    result = order_test(x, rng=rng(), n_resamples=99)
+    assert (result.gain, result.t, result.t_pvalue) == pytest.approx(
         (gains.mean(), expected.statistic, expected.pvalue)
     )
     interval = stats.ttest_1samp(gains, 0).confidence_interval()
-    assert (found.low, found.high) == pytest.approx(tuple(interval))
+    assert (result.low, result.high) == pytest.approx(tuple(interval))
 
 
 def test_units_that_tell_nothing_do_not_count():
@@ -198,8 +200,8 @@ def test_units_that_tell_nothing_do_not_count():
             [1.0, 0.0, np.nan],
         ]
     )
-    found = order_test(x, rng=rng(), n_resamples=99)
-    assert (found.units, found.orders) == (2, 2.5)
+    result = order_test(x, rng=rng(), n_resamples=99)
+    assert (result.units, result.orders) == (2, 2.5)
     alone = order_test(x[:4], rng=rng())
     assert alone.units == 1 and np.isnan([alone.pvalue, alone.gain, alone.t]).all()
     assert order_test(np.zeros((0, 3)), rng=rng()).units == 0

@@ -14,7 +14,7 @@ from audit.statistics.set_difference import beyond_fresh, set_difference
 from audit.statistics.wording_drop import item_means
 
 
-def asked(rng, n=300, accuracy=0.7, harder=0.05, memorised=0.0, groups=1):
+def item_set(rng, n=300, accuracy=0.7, harder=0.05, memorised=0.0, groups=1):
     """One set of items as a model answered it: three variants that cost `harder`, a share
     remembered as published."""
     theta = draw_difficulties(n, accuracy, 0.2, rng)
@@ -29,17 +29,17 @@ def rows(right, wrong):
 
 def test_points_are_a_welch_test_of_the_differences_of_items():
     rng = np.random.default_rng(1)
-    benchmark, fresh = asked(rng, 200), asked(rng, 120)
-    found = beyond_fresh(benchmark, fresh)
+    benchmark, fresh = item_set(rng, 200), item_set(rng, 120)
+    drop = beyond_fresh(benchmark, fresh)
     (a, b), (c, d) = item_means(*benchmark[:2]), item_means(*fresh[:2])
     expected = stats.ttest_ind(a - b, c - d, equal_var=False, alternative="greater")
-    assert (found.pvalue, found.df) == pytest.approx((expected.pvalue, expected.df))
+    assert (drop.pvalue, drop.df) == pytest.approx((expected.pvalue, expected.df))
     same = set_difference((a - b, c - d))
-    assert (found.difference, found.se) == pytest.approx((same.difference, same.se))
-    assert found.low == pytest.approx(
+    assert (drop.difference, drop.se) == pytest.approx((same.difference, same.se))
+    assert drop.low == pytest.approx(
         same.difference - stats.t.isf(0.05, same.df) * same.se
     )  # the limit of its test
-    assert found.expected == pytest.approx(np.mean(c - d))
+    assert drop.expected == pytest.approx(np.mean(c - d))
 
 
 def test_by_hand():
@@ -60,34 +60,32 @@ def test_by_hand():
 
 
 def test_two_copies_of_a_set_in_another_order_do_not_differ():
-    benchmark = asked(np.random.default_rng(3), groups=3)
+    benchmark = item_set(np.random.default_rng(3), groups=3)
     shuffled = tuple(part[..., np.random.default_rng(4).permutation(300)] for part in benchmark)
     for scale in ("points", "share", "logit"):
-        found = beyond_fresh(benchmark, shuffled, scale=scale)
-        assert found.difference == pytest.approx(0, abs=1e-12) and found.pvalue == pytest.approx(
-            0.5
-        )
+        drop = beyond_fresh(benchmark, shuffled, scale=scale)
+        assert drop.difference == pytest.approx(0, abs=1e-12) and drop.pvalue == pytest.approx(0.5)
 
 
 def test_the_delta_method_has_the_error_of_the_bootstrap():
     rng = np.random.default_rng(5)
-    benchmark, fresh = asked(rng, 400), asked(rng, 250, 0.55)
+    benchmark, fresh = item_set(rng, 400), item_set(rng, 250, 0.55)
 
     def drawn(side):
         pick = rng.integers(0, side[2].size, side[2].size)
         return (*(part[..., pick] for part in side[:3]), np.arange(pick.size))
 
-    again = [
+    resamples = [
         beyond_fresh(drawn(benchmark), drawn(fresh), scale="share").difference for _ in range(400)
     ]
     assert beyond_fresh(benchmark, fresh, scale="share").se == pytest.approx(
-        np.std(again), rel=0.12
+        np.std(resamples), rel=0.12
     )
 
 
 def test_items_without_an_answer_are_left_out_and_nothing_is_refused():
     rng = np.random.default_rng(8)
-    benchmark, fresh = asked(rng, 100), asked(rng, 80)
+    benchmark, fresh = item_set(rng, 100), item_set(rng, 80)
     holes = fresh[1].copy()
     holes[:, :30] = np.nan
     cut = tuple(part[..., 30:] for part in fresh)
@@ -109,10 +107,10 @@ def answers(difficulty, models, rng):
     return (rng.random(logit.shape) < scipy.special.expit(logit)).astype(float)
 
 
-def matched(ours, pool, m):
+def matched(published, pool, m):
     """Places of m items of a pool, with each number of right answers as often as among ours."""
-    levels = range(int(max(ours.max(), pool.max())) + 1)
-    edges = np.rint(m * np.cumsum([np.mean(ours == k) for k in levels])).astype(int)
+    levels = range(int(max(published.max(), pool.max())) + 1)
+    edges = np.rint(m * np.cumsum([np.mean(published == k) for k in levels])).astype(int)
     picked = [
         np.flatnonzero(pool == k)[:q]
         for k, q in zip(levels, np.diff(edges, prepend=0), strict=True)
@@ -125,8 +123,8 @@ def drawn(world, n, m, models, rng):
     hard = 1.8 * rng.standard_normal(n)
     pool = 0.5 + 1.8 * rng.standard_normal(8 * m)
     if world == "chosen":
-        ours, theirs = answers(hard, models, rng), answers(pool, models, rng)
-        return ours, theirs[:, matched(ours.sum(axis=0), theirs.sum(axis=0), m)]
+        published, held_out = answers(hard, models, rng), answers(pool, models, rng)
+        return published, held_out[:, matched(published.sum(axis=0), held_out.sum(axis=0), m)]
     if world == "matched on others":
         pool = pool[
             matched(answers(hard, CROWD, rng).sum(axis=0), answers(pool, CROWD, rng).sum(axis=0), m)
@@ -138,7 +136,7 @@ def drawn(world, n, m, models, rng):
     return answers(hard, models, rng), answers(pool[:m] - 2.2 * (world == "easier"), models, rng)
 
 
-def told(world, design, draws=100):
+def call_rate(world, design, draws=100):
     """Share of draws in which the items are called chosen."""
     rng = np.random.default_rng(7)
     sets = [drawn(world, *design, rng) for _ in range(draws)]
@@ -153,19 +151,21 @@ WORLDS = [*product(["drawn", "easier", "passages", "matched on others"], DESIGNS
     ("world", "design"), [*WORLDS, ("other instances of the same templates", DESIGNS[0])]
 )
 def test_items_that_were_drawn_otherwise_are_not_called_chosen(world, design):
-    assert told(world, design) <= 0.02
+    assert call_rate(world, design) <= 0.02
 
 
 @pytest.mark.parametrize("design", [(1000, 500, 8), (1000, 500, 3), (208, 208, 3)])
 def test_items_that_the_references_answers_chose_are(design):
-    assert told("chosen", design, 60) == 1.0
+    assert call_rate("chosen", design, 60) == 1.0
 
 
 def test_answers_that_were_not_parsed_hide_no_choice():
     """They count as not right, as they do for whoever counts right answers."""
     rng = np.random.default_rng(1)
-    ours, theirs = drawn("chosen", 1000, 500, 5, rng)
-    lost = [np.where((x == 0) & (rng.random(x.shape) < 0.1), np.nan, x) for x in (ours, theirs)]
+    published, held_out = drawn("chosen", 1000, 500, 5, rng)
+    lost = [
+        np.where((x == 0) & (rng.random(x.shape) < 0.1), np.nan, x) for x in (published, held_out)
+    ]
     assert agreement(list(zip(*lost, strict=True))) <= ALPHA
 
 
@@ -193,8 +193,8 @@ def test_a_model_without_memory_is_seldom_beyond(scale):
     """Equally hard rewordings of two sets of one accuracy; the sampling error of the rate is 1.1
     points."""
     rng, trials = np.random.default_rng(6), 400
-    found = [
-        beyond_fresh(asked(rng, 200), asked(rng, 100), scale=scale).pvalue <= 0.05
+    rejections = [
+        beyond_fresh(item_set(rng, 200), item_set(rng, 100), scale=scale).pvalue <= 0.05
         for _ in range(trials)
     ]
-    assert 0.01 <= np.mean(found) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)
+    assert 0.01 <= np.mean(rejections) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)

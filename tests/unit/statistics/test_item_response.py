@@ -32,10 +32,10 @@ def test_ability_and_accuracy_are_those_of_an_integral(spread: float, guess: flo
 def test_two_answers_to_logistic_items_disagree_as_often_as_wanted() -> None:
     items, rng = logistic_items(0.7, 0.2), np.random.default_rng(2)
     theta = items.chances(items.ability(0.7), rng.standard_normal(200_000))
-    one, two = rng.random((2, theta.size)) < theta
-    assert one.mean() == pytest.approx(0.7, abs=0.005) and np.mean(one != two) == pytest.approx(
-        0.2, abs=0.005
-    )
+    first, second = rng.random((2, theta.size)) < theta
+    assert first.mean() == pytest.approx(0.7, abs=0.005) and np.mean(
+        first != second
+    ) == pytest.approx(0.2, abs=0.005)
 
 
 def test_beta_chances_are_quantiles() -> None:
@@ -43,8 +43,8 @@ def test_beta_chances_are_quantiles() -> None:
     .42) with d = .2."""
     total = (0.2 / 0.42) / (1 - 0.2 / 0.42)
     assert beta_shape(0.7, 0.2) == pytest.approx((0.7 * total, 0.3 * total))
-    found = beta_chances(np.array([0.0, 1.0]), 0.7, 0.2)
-    assert found == pytest.approx(
+    chances = beta_chances(np.array([0.0, 1.0]), 0.7, 0.2)
+    assert chances == pytest.approx(
         beta.ppf(norm.cdf([0.0, 1.0]), 0.7 * total, 0.3 * total), abs=1e-3
     )
 
@@ -65,14 +65,14 @@ def test_items_of_a_group_are_learnt_together() -> None:
 
 def test_answers_that_are_lost_are_a_share_of_all_whichever_can_be_lost() -> None:
     answers = np.repeat([0.0, 1.0], [4_000, 16_000])
-    for of, kept in (
+    for of, share in (
         (None, 0.8 * 0.9),
         (0, 0.8),
         (1, 0.7),
     ):  # of right answers: .8 less what is lost
         left = unparsed(answers, 0.1, np.random.default_rng(6), of)
         assert np.isnan(left).mean() == pytest.approx(0.1, abs=0.01)
-        assert np.sum(left == 1) / left.size == pytest.approx(kept, abs=0.01)
+        assert np.sum(left == 1) / left.size == pytest.approx(share, abs=0.01)
     assert unparsed(answers, 0.0, np.random.default_rng(6)) is answers
     gone = unparsed(answers, 0.5, np.random.default_rng(7), 0)  # more than there are: all of them
     assert np.isnan(gone).sum() == 4_000

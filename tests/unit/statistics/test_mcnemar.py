@@ -69,8 +69,8 @@ def test_cochran_q_over_passages_is_an_analysis_of_variance_with_repeated_measur
         columns=["passage", "run", "right"],
     )
     anova = AnovaRM(long, "right", "passage", within=["run"]).fit().anova_table
-    found, alone = cochran_q(outcomes, passage), cochran_q(outcomes, np.arange(600))
-    assert found == pytest.approx(max(anova["Pr > F"]["run"], alone)) and found != alone
+    clustered, alone = cochran_q(outcomes, passage), cochran_q(outcomes, np.arange(600))
+    assert clustered == pytest.approx(max(anova["Pr > F"]["run"], alone)) and clustered != alone
     assert cochran_q(outcomes, np.zeros(600, dtype=int)) == alone
 
 

@@ -20,15 +20,15 @@ def simulated(effect: Effect, field: Field, level: float, draws: int = 300) -> f
     """Items are drawn: normal values of R references and the tested model with CORRELATION, means
     shifted by tau."""
     rng = np.random.default_rng(1)
-    found = 0
+    detections = 0
     for _ in range(draws):
         tau = abs(rng.normal(0, PRIOR.scale))
         gaps, per_item = np.zeros(field.references + 1), []
         for k, size in enumerate((field.n, field.held_out)):
             shared = rng.standard_normal(size)
-            own = rng.standard_normal((field.references + 1, size))
+            specific = rng.standard_normal((field.references + 1, size))
             sd = np.array([effect.tested[k], *[effect.references[k]] * field.references])[:, None]
-            x = sd * (np.sqrt(CORRELATION) * shared + np.sqrt(1 - CORRELATION) * own)
+            x = sd * (np.sqrt(CORRELATION) * shared + np.sqrt(1 - CORRELATION) * specific)
             gaps += (1 - 2 * k) * x.mean(axis=1)
             per_item.append((x[0] - x[1:].mean(axis=0)).var(ddof=1) / size)
         gaps += tau * rng.standard_normal(gaps.size)
@@ -48,8 +48,8 @@ def simulated(effect: Effect, field: Field, level: float, draws: int = 300) -> f
             field.references,
             PRIOR,
         ).pvalue
-        found += p <= level
-    return found / draws
+        detections += p <= level
+    return detections / draws
 
 
 @pytest.mark.parametrize(("value", "references"), [(0.05, 5), long(0.10, 3), long(0.10, 8)])
@@ -75,8 +75,8 @@ def test_more_items_and_more_references_find_more_and_no_effect_is_found_as_ofte
     )
     few, many = (chance_to_find(weak, Field(1000, 500, r), PRIOR, 0.01).estimate for r in (3, 8))
     assert small < large and few < many
-    found = chance_to_find(weak, Field(1000, 500, 5), PRIOR, 0.01)
-    assert found.low < found.estimate < found.high
+    chance = chance_to_find(weak, Field(1000, 500, 5), PRIOR, 0.01)
+    assert chance.low < chance.estimate < chance.high
 
 
 def test_what_the_run_did_not_ask_finds_nothing() -> None:

@@ -50,10 +50,10 @@ def test_models_that_differ_by_rounding_alone_are_one_point():
 def test_a_model_on_the_curve_but_for_rounding_is_not_off_it():
     """All models alike: delta was 2e-16 in every row, and p 1/101."""
     same = np.full((101, 7), 0.7)
-    found = curve_test(
+    curve = curve_test(
         same, same, anchor=(0.25, 0.25), anchor_items=(100, 100), rng=np.random.default_rng(0)
     )
-    assert found.pvalue == 1 and abs(found.delta) < 1e-9
+    assert curve.pvalue == 1 and abs(curve.delta) < 1e-9
 
 
 def test_too_few_references_are_refused():
@@ -72,10 +72,10 @@ def test_published_decisions_are_found_again(shared_data, table):
     """ConStat's tables, from the aggregate figures that are published (see
     constat_agreement.py)."""
     with (shared_data / "constat" / "tables" / f"{table}.csv").open() as handle:
-        found = agreement(table, list(csv.DictReader(handle)), n_draws=30)
-    assert found["models"] == 65 and found["decisions"] >= 0.9
-    assert found["delta_correlation"] > 0.98
-    assert found["median_delta_difference"] < 0.008
+        figures = agreement(table, list(csv.DictReader(handle)), n_draws=30)
+    assert figures["models"] == 65 and figures["decisions"] >= 0.9
+    assert figures["delta_correlation"] > 0.98
+    assert figures["median_delta_difference"] < 0.008
 
 
 def test_every_row_fits_five_different_references_at_least():
@@ -83,19 +83,21 @@ def test_every_row_fits_five_different_references_at_least():
         drawn: list[set[int]] = []
 
         def integers(self, *args, **kwargs):
-            found = super().integers(*args, **kwargs)
-            self.drawn.append(set(found.tolist()))
-            return found
+            draw = super().integers(*args, **kwargs)
+            self.drawn.append(set(draw.tolist()))
+            return draw
 
     rng = Watched(np.random.PCG64(1))
     y = np.clip(np.linspace(0.4, 0.8, 7) + 0.01 * rng.normal(size=(31, 7)), 0, 1)
     curve_test(y, y, anchor=(0.25, 0.25), anchor_items=(100, 100), rng=rng)
-    kept = [len(one) >= 5 for one in rng.drawn]
-    assert not all(kept) and sum(kept) == 30
+    enough = [len(draw) >= 5 for draw in rng.drawn]
+    assert not all(enough) and sum(enough) == 30
     # the first draw of a row and those in its place: every reference, and not the tested model
     for firsts in (True, False):
         drawn = [
-            one for one, before in zip(rng.drawn, [True, *kept], strict=False) if before is firsts
+            draw
+            for draw, before in zip(rng.drawn, [True, *enough], strict=False)
+            if before is firsts
         ]
         assert set().union(*drawn) == {1, 2, 3, 4, 5, 6}
 
@@ -105,10 +107,10 @@ def test_five_reference_models_are_all_used_and_more_are_resampled(references, r
     """Nothing else is drawn: the items are the same in every row, and a guesser who is never right
     is no draw."""
     y = np.tile(np.linspace(0.4, 0.8, references + 1) ** 2, (31, 1))
-    found = curve_test(
+    curve = curve_test(
         y, np.sqrt(y), anchor=(0, 0), anchor_items=(9, 9), rng=np.random.default_rng(1)
     )
-    assert (found.delta_se > 1e-6) == resampled
+    assert (curve.delta_se > 1e-6) == resampled
 
 
 def test_the_lower_bound_is_the_threshold_that_is_just_rejected():
@@ -117,10 +119,10 @@ def test_the_lower_bound_is_the_threshold_that_is_just_rejected():
     )
     x, options = y[::-1].copy(), {"anchor": (0.25, 0.25), "anchor_items": (100, 100)}
     y[:, 0] += 0.15  # the tested model is better than its references say
-    found = curve_test(y, x, **options, rng=np.random.default_rng(1))
-    at_bound = curve_test(y, x, **options, threshold=found.delta_low, rng=np.random.default_rng(1))
-    assert at_bound.pvalue == pytest.approx(0.05, abs=0.01) and found.delta_low < found.delta
-    low, high = found.expected - found.expected_low, found.expected_high - found.expected
+    curve = curve_test(y, x, **options, rng=np.random.default_rng(1))
+    at_bound = curve_test(y, x, **options, threshold=curve.delta_low, rng=np.random.default_rng(1))
+    assert at_bound.pvalue == pytest.approx(0.05, abs=0.01) and curve.delta_low < curve.delta
+    low, high = curve.expected - curve.expected_low, curve.expected_high - curve.expected
     assert 0 < low < 0.1 and 0 < high < 0.1
 
 

@@ -39,11 +39,11 @@ def exact_max_test(scores):
 def test_agrees_with_every_permutation_of_a_small_sample(seed):
     clean, noisy = outcomes(n=13, r=3, seed=seed, effect=0.25)
     family, single, stepped = exact_max_test(noisy - clean)
-    ours = flipped(clean, noisy, n_permutations=40_000, rng=rng())
+    result = flipped(clean, noisy, n_permutations=40_000, rng=rng())
     # Monte-Carlo standard error of a p-value: at most .5 / 200 = .0025.
-    assert ours.pvalue == pytest.approx(family, abs=0.01)
-    assert np.allclose(ours.pvalues, single, atol=0.01)
-    assert np.allclose(ours.adjusted, stepped, atol=0.01)
+    assert result.pvalue == pytest.approx(family, abs=0.01)
+    assert np.allclose(result.pvalues, single, atol=0.01)
+    assert np.allclose(result.adjusted, stepped, atol=0.01)
 
 
 def test_a_two_sided_p_of_sign_flips_is_twice_the_smaller_tail():
@@ -160,9 +160,9 @@ def test_agrees_with_every_relabelling_of_a_small_sample(m, k, seed):
     p = rng(seed).beta(1, 1, size=n)
     noisy = (rng(seed + 10).random((m, n)) < p + 0.2).astype(float)
     base = (rng(seed + 20).random((k, n)) < p).astype(float)
-    ours = max_statistic_exchange(noisy[:, None], base[:, None], n_permutations=40_000, rng=rng())
-    assert ours.pvalue == pytest.approx(exact_exchange(noisy, base), abs=0.01)
-    assert ours.pvalue == pytest.approx(ours.pvalues[0])
+    result = max_statistic_exchange(noisy[:, None], base[:, None], n_permutations=40_000, rng=rng())
+    assert result.pvalue == pytest.approx(exact_exchange(noisy, base), abs=0.01)
+    assert result.pvalue == pytest.approx(result.pvalues[0])
 
 
 @pytest.mark.parametrize("k", [1, 3])  # signs that flip, and runs that change places
@@ -226,12 +226,12 @@ def test_the_permutations_are_enough_for_what_holm_asks() -> None:
 def test_a_real_effect_in_one_setting_leaves_the_others_at_their_level():
     # Strong control: setting 0 has a large gain, the eight others none. False rejections among
     # them: at most 5 %.
-    generator, trials, false, found = rng(31), 400, 0, 0
+    generator, trials, false, detections = rng(31), 400, 0, 0
     for _ in range(trials):
         (noisy,), ((clean,),) = replicated(generator, 100, 9, 1, "mixed")
         noisy[0] = np.maximum(noisy[0], generator.random(100) < 0.5)
         adjusted = flipped(clean, noisy, n_permutations=499, rng=generator).adjusted
         false += bool((adjusted[1:] <= 0.05).any())
-        found += bool(adjusted[0] <= 0.05)
-    assert found / trials > 0.9
+        detections += bool(adjusted[0] <= 0.05)
+    assert detections / trials > 0.9
     assert false / trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)

@@ -102,10 +102,10 @@ def test_sets_of_another_spread_are_no_gap_for_an_abler_model(prior):
     points, covers, gaps = [], 0, []
     for _ in range(40):
         truth, a, b, _ = world(rng, held_out=4.0, tested=2.5)
-        found = gap(a, b, prior=prior)
-        covers += found.without_low <= truth <= found.without_high
-        gaps.append(found.gap)
-        assert found.gap_low <= found.gap <= found.gap_high and found.score == pytest.approx(
+        result = gap(a, b, prior=prior)
+        covers += result.without_low <= truth <= result.without_high
+        gaps.append(result.gap)
+        assert result.gap_low <= result.gap <= result.gap_high and result.score == pytest.approx(
             a[0].mean(), abs=0.005
         )
         points.append(set_difference((a[0], b[0]), list(zip(a[1:], b[1:], strict=True))).difference)
@@ -125,37 +125,37 @@ def test_the_prior_is_of_points_of_accuracy():
     points = [
         slope * (fit.ability[:, None] + fit.influence.shape[1] * fit.influence) for fit in fits
     ]
-    own, *others = zip(*points, strict=True)
-    did, prior = set_difference(own, others), PRIORS["held_out"]
+    tested, *others = zip(*points, strict=True)
+    did, prior = set_difference(tested, others), PRIORS["held_out"]
     expected = predictive(
         did.difference, did.items_se, did.items_df, did.spread, did.sampling, 3, prior
     )
-    found = gap(a, b, prior=prior)
+    result = gap(a, b, prior=prior)
     assert (
         0 < slope < 0.25
         and did.spread > 0
-        and found.difference * slope == pytest.approx(did.difference)
+        and result.difference * slope == pytest.approx(did.difference)
     )
     for name in ("se", "tau", "low", "high"):
-        assert getattr(found, name) * slope == pytest.approx(getattr(expected, name)), name
-    assert found.pvalue == pytest.approx(expected.pvalue)
+        assert getattr(result, name) * slope == pytest.approx(getattr(expected, name)), name
+    assert result.pvalue == pytest.approx(expected.pvalue)
 
 
 def test_a_model_that_is_always_right_has_a_large_error_and_no_gap():
     rng = np.random.default_rng(8)
     a, b = outcomes(rng, [1.0, 0.8, 0.6, 1.2], 800), outcomes(rng, [1.0, 0.8, 0.6, 1.2], 200)
     a[0], b[0] = 1, 1
-    found = gap(a, b)
-    assert found.pvalue > 0.1
-    assert found.without_low < 0.99 < found.without_high
+    result = gap(a, b)
+    assert result.pvalue > 0.1
+    assert result.without_low < 0.99 < result.without_high
 
 
 def test_a_model_below_chance_has_no_gap_and_a_finite_score():
     rng = np.random.default_rng(10)
     a, b = (rng.random((4, n)) < [[0.2], [0.5], [0.6], [0.7]] for n in (400, 300))
-    found = gap(a.astype(float), b.astype(float), chance=(0.25, 0.25))
-    assert 0.25 <= found.without_low <= found.without_memory <= found.without_high <= 1
-    assert found.gap == pytest.approx(0, abs=0.03) and found.pvalue > 0.1
+    result = gap(a.astype(float), b.astype(float), chance=(0.25, 0.25))
+    assert 0.25 <= result.without_low <= result.without_memory <= result.without_high <= 1
+    assert result.gap == pytest.approx(0, abs=0.03) and result.pvalue > 0.1
 
 
 def test_what_cannot_be_compared_is_refused():

@@ -31,11 +31,11 @@ def world(rng, references, harder=0.05, uneven=0.0):
 
 def test_one_reference_is_a_t_test_of_the_differences_of_each_item():
     tested, references = world(np.random.default_rng(1), 1)
-    found = difference_in_differences(tested, references, CHANCE, ITEMS)
+    result = difference_in_differences(tested, references, CHANCE, ITEMS)
     (a, b), (c, d) = item_means(*tested), item_means(*references[0])
     expected = stats.ttest_1samp((a - b) - (c - d), 0, alternative="greater")
-    assert found.pvalue == pytest.approx(expected.pvalue)
-    assert np.isnan(found.tau) and found.references == 1
+    assert result.pvalue == pytest.approx(expected.pvalue)
+    assert np.isnan(result.tau) and result.references == 1
 
 
 def test_the_spread_of_references_is_added():
@@ -48,13 +48,13 @@ def test_the_spread_of_references_is_added():
         return o, v
 
     references = [dropping(20 * k) for k in range(5)]
-    found = difference_in_differences(dropping(80), references, CHANCE, ITEMS)
-    assert found.drops == pytest.approx((0, 0.05, 0.10, 0.15, 0.20))
-    assert found.difference == pytest.approx(0.20 - 0.10)
+    result = difference_in_differences(dropping(80), references, CHANCE, ITEMS)
+    assert result.drops == pytest.approx((0, 0.05, 0.10, 0.15, 0.20))
+    assert result.difference == pytest.approx(0.20 - 0.10)
     variance = np.var([0, 0.05, 0.10, 0.15, 0.20], ddof=1)
-    assert 0 < found.tau**2 < variance  # what items explain is taken off
-    assert found.se**2 > found.tau**2 * (1 + 1 / 5)
-    assert found.df == 4
+    assert 0 < result.tau**2 < variance  # what items explain is taken off
+    assert result.se**2 > result.tau**2 * (1 + 1 / 5)
+    assert result.df == 4
     # Of equal drops, on other items each, the items explain more than there is: nothing is left for
     # the models.
     alike = difference_in_differences(
@@ -95,17 +95,17 @@ def test_log_odds_move_the_tested_model_by_what_a_reference_changes():
         for share in (0.5, 0.8, 0.9, 1.0)
     }
     for now, expected in ((0.5, 0.8 - 0.5), (0.9, 0.36 / 0.37 - 0.9)):
-        found = difference_in_differences(
+        result = difference_in_differences(
             (rows[1.0], rows[now]), [(rows[0.8], rows[0.5])], zero, ITEMS, scale="logit"
         )
-        assert found.drops == pytest.approx((expected,)) and found.difference == pytest.approx(
+        assert result.drops == pytest.approx((expected,)) and result.difference == pytest.approx(
             1.0 - now - expected
         )
 
 
 def test_the_error_in_log_odds_is_that_of_a_jackknife_over_items():
     tested, references = world(np.random.default_rng(4), 1)
-    found = difference_in_differences(tested, references, CHANCE, ITEMS, scale="logit")
+    result = difference_in_differences(tested, references, CHANCE, ITEMS, scale="logit")
 
     def without(i):
         keep = np.arange(N_ITEMS) != i
@@ -115,7 +115,7 @@ def test_the_error_in_log_odds_is_that_of_a_jackknife_over_items():
         ).difference
 
     left = np.array([without(i) for i in range(N_ITEMS)])
-    assert found.se == pytest.approx(np.sqrt((N_ITEMS - 1) * left.var()), rel=0.02)
+    assert result.se == pytest.approx(np.sqrt((N_ITEMS - 1) * left.var()), rel=0.02)
 
 
 def test_the_spread_is_that_of_the_scale_on_which_the_references_agree():
@@ -159,14 +159,14 @@ def test_the_curve_finds_memory_and_not_hardness():
     theta = draw_difficulties(N_ITEMS, 0.7, 0.2, rng)
     references = [model(np.clip(theta + s, 0, 1), rng, 0.07) for s in np.linspace(-0.25, 0.2, 10)]
     spoilt = model(theta, rng, 0.07, memorised=0.6)
-    found = reference_curve(spoilt, references, CHANCE, ITEMS, n_draws=200, rng=rng)
-    assert found.pvalue < 0.02 and found.delta_low > 0.05
-    assert found.expected_low <= found.expected <= found.expected_high < found.accuracy
-    again = [
+    curve = reference_curve(spoilt, references, CHANCE, ITEMS, n_draws=200, rng=rng)
+    assert curve.pvalue < 0.02 and curve.delta_low > 0.05
+    assert curve.expected_low <= curve.expected <= curve.expected_high < curve.accuracy
+    curves = [
         reference_curve(model(theta, rng, 0.07), references, CHANCE, ITEMS, n_draws=60, rng=rng)
         for _ in range(8)
     ]
-    assert np.median([c.pvalue for c in again]) > 0.1
+    assert np.median([c.pvalue for c in curves]) > 0.1
 
 
 def test_references_are_needed():
@@ -182,21 +182,21 @@ def test_references_are_needed():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("own", "low", "high"), [(0.06, 0.0, 0.01), (FAR * 0.03, 0.0, 0.08), (0.18, 0.9, 1.0)]
+    ("extra", "low", "high"), [(0.06, 0.0, 0.01), (FAR * 0.03, 0.0, 0.08), (0.18, 0.9, 1.0)]
 )
-def test_how_often_a_loss_is_more_than_any_clean_model_has(own: float, low: float, high: float):
-    """Rewording takes `own` more from the tested model; the limit is three standard deviations of 3
+def test_how_often_a_loss_is_more_than_any_clean_model_has(extra: float, low: float, high: float):
+    """Rewording takes `extra` more from the tested model; the limit is three standard deviations of 3
     points."""
-    rng, found = np.random.default_rng(6), []
+    rng, results = np.random.default_rng(6), []
     for _ in range(200):
         theta = draw_difficulties(N_ITEMS, 0.7, 0.2, rng)
         tested, references = (
-            model(theta, rng, 0.03 + own),
+            model(theta, rng, 0.03 + extra),
             [model(theta, rng, 0.03) for _ in range(5)],
         )
-        found.append(far_beyond(tested, references, CHANCE, ITEMS, 0.03))
-    assert {one.limit for one in found} == {FAR * 0.03}
-    assert low <= np.mean([one.pvalue <= 0.05 for one in found]) <= high
+        results.append(far_beyond(tested, references, CHANCE, ITEMS, 0.03))
+    assert {result.limit for result in results} == {FAR * 0.03}
+    assert low <= np.mean([result.pvalue <= 0.05 for result in results]) <= high
 
 
 @pytest.mark.long

@@ -37,9 +37,9 @@ def test_many_items_are_drawn_as_few_are(monkeypatch):
     assert all(
         np.array_equal(a, b) for a, b in zip(patterns(np.nan_to_num(values)), whole, strict=True)
     )
-    again = bootstrap_sweep(clean, noisy, n_resamples=200, rng=rng())
-    assert np.array_equal(again.gain.draws, draws.gain.draws)
-    assert np.array_equal(again.gain.jackknife, draws.gain.jackknife)
+    blockwise = bootstrap_sweep(clean, noisy, n_resamples=200, rng=rng())
+    assert np.array_equal(blockwise.gain.draws, draws.gain.draws)
+    assert np.array_equal(blockwise.gain.jackknife, draws.gain.jackknife)
     blocks = max_statistic_exchange(noisy[None], clean[None, None], n_permutations=200, rng=rng())
     assert np.array_equal(blocks.statistic, flips.statistic) and np.array_equal(
         blocks.adjusted, flips.adjusted
@@ -71,7 +71,7 @@ def test_totals_have_the_mean_and_covariance_of_drawing_items_and_of_flipping_th
 
 def test_percentile_interval_agrees_with_scipy():
     clean, noisy = outcomes()
-    ours = paired_bootstrap(clean, noisy, method="percentile", n_resamples=20_000, rng=rng()).gain[
+    gain = paired_bootstrap(clean, noisy, method="percentile", n_resamples=20_000, rng=rng()).gain[
         0
     ]
     scipy = stats.bootstrap(
@@ -84,9 +84,9 @@ def test_percentile_interval_agrees_with_scipy():
         rng=rng(),
     )
     # One item is 1/120 = 0.0083: quantiles of a discrete distribution may differ by one step.
-    assert ours.low == pytest.approx(scipy.confidence_interval.low, abs=0.0085)
-    assert ours.high == pytest.approx(scipy.confidence_interval.high, abs=0.0085)
-    assert ours.se == pytest.approx(scipy.standard_error, rel=0.03)
+    assert gain.low == pytest.approx(scipy.confidence_interval.low, abs=0.0085)
+    assert gain.high == pytest.approx(scipy.confidence_interval.high, abs=0.0085)
+    assert gain.se == pytest.approx(scipy.standard_error, rel=0.03)
 
 
 def test_bca_interval_agrees_with_scipy_on_a_skewed_statistic():
@@ -117,7 +117,7 @@ def test_all_arms_of_an_item_are_carried_together():
 def test_unequal_clusters_agree_with_a_plain_loop():
     clean, noisy = outcomes(n=60, r=1)
     cluster = rng(3).integers(0, 15, size=60)
-    ours = paired_bootstrap(clean, noisy, cluster, n_resamples=20_000, rng=rng()).gain[0]
+    gain = paired_bootstrap(clean, noisy, cluster, n_resamples=20_000, rng=rng()).gain[0]
     d, generator, loop = noisy[0] - clean, rng(4), []
     members = [np.flatnonzero(cluster == g) for g in np.unique(cluster)]
     for _ in range(5_000):
@@ -125,7 +125,7 @@ def test_unequal_clusters_agree_with_a_plain_loop():
             [members[g] for g in generator.integers(0, len(members), len(members))]
         )
         loop.append(d[items].mean())
-    assert ours.se == pytest.approx(np.std(loop), rel=0.05)
+    assert gain.se == pytest.approx(np.std(loop), rel=0.05)
 
 
 def test_missing_answers_leave_out_the_pair_only():
@@ -198,15 +198,15 @@ def test_bootstrap_t_agrees_with_resampling_item_by_item(scores):
     picked = scores[rng(5).integers(0, scores.size, size=(40_000, scores.size))]
     with np.errstate(divide="ignore", invalid="ignore"):
         reference = (picked.mean(axis=1) - scores.mean()) / picked.std(axis=1)
-    ours = studentised_pvalue(scores, n_resamples=40_000, rng=rng())
+    pvalue = studentised_pvalue(scores, n_resamples=40_000, rng=rng())
     # Monte-Carlo standard error: at most .0035
-    assert ours == pytest.approx(np.mean(reference >= scores.mean() / scores.std()), abs=0.01)
+    assert pvalue == pytest.approx(np.mean(reference >= scores.mean() / scores.std()), abs=0.01)
     less = studentised_pvalue(np.append(-scores, np.nan), n_resamples=40_000, rng=rng())
-    assert ours + less == pytest.approx(1, abs=0.03)
+    assert pvalue + less == pytest.approx(1, abs=0.03)
     # Each item eight times over, in clusters, is the same evidence.
     clusters = np.repeat(np.arange(scores.size), 8)
-    again = studentised_pvalue(np.repeat(scores, 8), clusters, n_resamples=40_000, rng=rng())
-    assert again == pytest.approx(ours, abs=0.01)
+    repeated = studentised_pvalue(np.repeat(scores, 8), clusters, n_resamples=40_000, rng=rng())
+    assert repeated == pytest.approx(pvalue, abs=0.01)
 
 
 def test_bootstrap_t_of_nothing_is_one():
@@ -222,10 +222,10 @@ def test_bca_of_an_estimate_beyond_every_resample_stays_finite():
     # 1.96): both ends are the lowest draws.
     draws = np.linspace(1.0, 2.0, 99)[:, None]
     resamples = Resamples(np.array([0.5]), draws, np.full((4, 1), 0.5), np.ones(4))
-    (found,) = resamples.intervals(0.95)
+    (interval,) = resamples.intervals(0.95)
     b = stats.norm.ppf(0.5 / 99)
     expected = np.quantile(draws[:, 0], stats.norm.cdf(2 * b + stats.norm.ppf([0.025, 0.975])))
-    assert [found.low, found.high] == pytest.approx(expected)
+    assert [interval.low, interval.high] == pytest.approx(expected)
     (above,) = Resamples(np.array([2.5]), draws, np.full((4, 1), 2.5), np.ones(4)).intervals(0.95)
     mirrored = np.quantile(draws[:, 0], stats.norm.cdf(-2 * b + stats.norm.ppf([0.025, 0.975])))
     assert [above.low, above.high] == pytest.approx(mirrored)
@@ -236,8 +236,8 @@ def test_a_value_without_resamples_leaves_the_others_their_intervals():
     resamples = Resamples(
         np.array([0.5, 0.5]), draws, np.tile([[0.4, 0.4], [0.6, 0.6]], (2, 1)), np.ones(4)
     )
-    none, some = resamples.intervals(0.9, "percentile")
-    assert np.isnan(none.low) and (some.low, some.high) == pytest.approx((0.05, 0.95))
+    none, interval = resamples.intervals(0.9, "percentile")
+    assert np.isnan(none.low) and (interval.low, interval.high) == pytest.approx((0.05, 0.95))
 
 
 @pytest.mark.parametrize("method", [long("percentile"), "bca"])

@@ -26,15 +26,15 @@ def test_two_runs_by_hand() -> None:
     # a1) / sqrt 2.
     first = np.array([1] * 6 + [0] * 4)
     second = np.array([0] + [1] * 5 + [1] * 3 + [0])
-    found = run_contrasts(cell_of({CLEAN[0]: first, CLEAN[1]: second}))
+    contrasts = run_contrasts(cell_of({CLEAN[0]: first, CLEAN[1]: second}))
     d = second - first
-    assert found.squares == pytest.approx([d.mean() ** 2 / 2])
-    assert found.sampling == pytest.approx([np.sum((d - d.mean()) ** 2) / 100 / 2 * 10 / 9])
+    assert contrasts.squares == pytest.approx([d.mean() ** 2 / 2])
+    assert contrasts.sampling == pytest.approx([np.sum((d - d.mean()) ** 2) / 100 / 2 * 10 / 9])
     unread = np.array(
         [0, -1, -1, -1, 1, 1, 1, -1, -1, 0]
     )  # leave the mean of the run, which is 3/5
-    found = run_contrasts(cell_of({CLEAN[0]: first, CLEAN[1]: unread}))
-    assert found.squares == pytest.approx([(6 / 10 - 3 / 5) ** 2 / 2])
+    contrasts = run_contrasts(cell_of({CLEAN[0]: first, CLEAN[1]: unread}))
+    assert contrasts.squares == pytest.approx([(6 / 10 - 3 / 5) ** 2 / 2])
 
 
 @pytest.mark.parametrize(("sd", "mean"), [long(0.0, 0.0), (0.02, 4e-4)])
@@ -68,13 +68,18 @@ def test_a_trend_of_the_ensemble_over_r_is_no_run_variance_and_a_bend_only_adds(
 
 
 def test_nothing_repeated_is_not_measured_and_copies_count_once() -> None:
-    one = np.array([1, 0, 1, 1])
+    outcomes = np.array([1, 0, 1, 1])
     alone = cell_of(
-        {CLEAN[0]: one, Setting(Arm.NOISY_REWRITE, 1): one, Setting(Arm.NOISY_REWRITE, 2): 1 - one}
+        {
+            CLEAN[0]: outcomes,
+            Setting(Arm.NOISY_REWRITE, 1): outcomes,
+            Setting(Arm.NOISY_REWRITE, 2): 1 - outcomes,
+        }
     )
     assert pooled_run_variance([run_contrasts(alone)], 0.02) == UNMEASURED
     assert (
-        pooled_run_variance([run_contrasts(cell_of(dict.fromkeys(CLEAN, one)))], 0.02) == UNMEASURED
+        pooled_run_variance([run_contrasts(cell_of(dict.fromkeys(CLEAN, outcomes)))], 0.02)
+        == UNMEASURED
     )
     assert pooled_run_variance([], 0.02) == UNMEASURED
 
@@ -85,10 +90,10 @@ def test_what_is_used_is_bounded_without_evidence_and_not_with_it() -> None:
     quiet = pooled_run_variance([run_contrasts(few)], 0.02)
     assert quiet.df == 2 and quiet.used <= 0.02**2
     assert quiet.capped
-    apart = cell_of(
+    cell = cell_of(
         {s: rng.random(5000) < 0.4 + 0.1 * k for k, s in enumerate(CLEAN)}
     )  # sd 10 points
-    loud = pooled_run_variance([run_contrasts(apart)], 0.02)
+    loud = pooled_run_variance([run_contrasts(cell)], 0.02)
     assert loud.estimate == pytest.approx(0.01, rel=0.3) and loud.used > loud.estimate
     assert not loud.capped
 
@@ -102,14 +107,14 @@ def test_a_known_run_variance_widens_the_test_to_its_level() -> None:
             rng.random((1, 1, 400)) < np.clip(0.5 + rng.normal(0, 0.05), 0, 1) for _ in range(2)
         )
         for name, variance in (("without", 0.0), ("with", 0.05**2)):
-            found = max_statistic_exchange(
+            result = max_statistic_exchange(
                 a.astype(float),
                 b.astype(float),
                 n_permutations=199,
                 shifts=(variance, variance),
                 rng=rng,
             )
-            rejected[name] += found.pvalue <= 0.05
+            rejected[name] += result.pvalue <= 0.05
     assert rejected["without"] > 60  # 15 %
     assert 6 <= rejected["with"] <= 36  # 5 %, give or take 3.7 standard errors
 
@@ -165,13 +170,13 @@ def test_the_noisy_arms_scatter_over_r_is_measured_without_its_trend_and_first_l
     ],
 )
 def test_a_shifted_noisy_run_is_no_excess(design: Design, world: World) -> None:
-    rng, thresholds, found = np.random.default_rng(11), SweepThresholds(), 0
+    rng, thresholds, findings = np.random.default_rng(11), SweepThresholds(), 0
     for _ in range(150):
         cell = simulate(design, world, rng).cell
         shifts = run_shifts([cell], thresholds.run_sd_plausible)
         e = measure(cell, rng=rng, n_resamples=199, shifts=shifts)
-        found += decide(e, (), thresholds).verdict == Verdict.EXCESS
-    assert found <= 15  # 5 %, and 3 standard errors
+        findings += decide(e, (), thresholds).verdict == Verdict.EXCESS
+    assert findings <= 15  # 5 %, and 3 standard errors
 
 
 def test_one_model_whose_runs_shift_is_not_lost_in_a_panel() -> None:
@@ -188,11 +193,16 @@ def test_one_model_whose_runs_shift_is_not_lost_in_a_panel() -> None:
 
     shifting, *steady = [model("shifting", 0.2), *(model(f"m{k}", 0.0) for k in range(7))]
     panel = run_shifts([shifting, *steady], 0.02)
-    own = cell_shifts(shifting, panel)
-    assert own.noisy == run_shifts([shifting], 0.02).noisy and own.noisy.used > 2 * panel.noisy.used
-    assert own.controls == panel.controls  # its clean runs are as steady as the others'
-    assert all(cell_shifts(one, panel) == panel for one in steady)
+    shifts = cell_shifts(shifting, panel)
+    assert (
+        shifts.noisy == run_shifts([shifting], 0.02).noisy
+        and shifts.noisy.used > 2 * panel.noisy.used
+    )
+    assert shifts.controls == panel.controls  # its clean runs are as steady as the others'
+    assert all(cell_shifts(cell, panel) == panel for cell in steady)
     assert cell_shifts(shifting, run_shifts([shifting], 0.02)) == run_shifts([shifting], 0.02)
-    found = {r.model: r.noisy_run_sd for r in analyse([shifting, *steady], n_resamples=99).results}
-    assert found["shifting"] == pytest.approx(own.noisy.used**0.5)
-    assert {found[f"m{k}"] for k in range(7)} == {panel.noisy.used**0.5}
+    run_sds = {
+        r.model: r.noisy_run_sd for r in analyse([shifting, *steady], n_resamples=99).results
+    }
+    assert run_sds["shifting"] == pytest.approx(shifts.noisy.used**0.5)
+    assert {run_sds[f"m{k}"] for k in range(7)} == {panel.noisy.used**0.5}

@@ -42,49 +42,49 @@ def test_score_and_response_are_different_changes():
 
 
 def test_transitions_count_unread_apart():
-    found = transitions(np.array([1.0, 1.0, 0.0, np.nan]), np.array([[1.0, 0.0, 1.0, 1.0]]))
+    counts = transitions(np.array([1.0, 1.0, 0.0, np.nan]), np.array([[1.0, 0.0, 1.0, 1.0]]))
     assert (
-        found.right_right,
-        found.right_wrong,
-        found.wrong_right,
-        found.wrong_wrong,
-        found.unread,
+        counts.right_right,
+        counts.right_wrong,
+        counts.wrong_right,
+        counts.wrong_wrong,
+        counts.unread,
     ) == (1, 1, 1, 0, 1)
-    assert found.wrong_to_right_share == 1.0
+    assert counts.wrong_to_right_share == 1.0
 
 
 def test_clustered_mean_is_the_plain_t_interval_without_clusters():
     x = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
-    found = clustered_mean(x, np.arange(5))
-    assert found.se == pytest.approx(x.std(ddof=1) / np.sqrt(5))
+    mean = clustered_mean(x, np.arange(5))
+    assert mean.se == pytest.approx(x.std(ddof=1) / np.sqrt(5))
     # Each value twice in a cluster of its own: the same information, the same standard error.
     twice = clustered_mean(np.repeat(x, 2), np.repeat(np.arange(5), 2))
-    assert (twice.se, twice.estimate) == (pytest.approx(found.se), found.estimate)
+    assert (twice.se, twice.estimate) == (pytest.approx(mean.se), mean.estimate)
 
 
 def test_a_rate_of_one_has_an_interval():
-    found = rate_interval(np.ones(30), np.arange(30))
-    assert found.estimate == found.high == 1.0
-    assert found.low == pytest.approx(
+    rate = rate_interval(np.ones(30), np.arange(30))
+    assert rate.estimate == rate.high == 1.0
+    assert rate.low == pytest.approx(
         30 / (30 + 2.04523**2)
     )  # Wilson at p = 1, by t with 29 degrees
     # 12 of 12 right in 4 clusters: a design effect of 3, the lower limit of 4 of 4 is 4 / (4 +
     # t^2), 3 degrees.
-    found = rate_interval(np.ones(12), np.repeat(np.arange(4), 3))
-    assert found.low == pytest.approx(4 / (4 + 3.182446**2)) and found.high == 1.0
+    rate = rate_interval(np.ones(12), np.repeat(np.arange(4), 3))
+    assert rate.low == pytest.approx(4 / (4 + 3.182446**2)) and rate.high == 1.0
 
 
 def test_the_sign_of_d_and_its_interval_agree_with_the_tests():
     rng = np.random.default_rng(0)
     for shift in (-0.3, 0.0, 0.3):
         attr, fmt, sem = rng.random((3, 40)) + np.array([[shift], [0], [0]])
-        found = selectivity(attr, fmt, sem, np.arange(40))
-        assert (found.low > 0) == (found.above_p < 0.025)
-        assert (found.high < 0) == (found.below_p < 0.025)
-        assert (found.low > 0.2) == (
+        result = selectivity(attr, fmt, sem, np.arange(40))
+        assert (result.low > 0) == (result.above_p < 0.025)
+        assert (result.high < 0) == (result.below_p < 0.025)
+        assert (result.low > 0.2) == (
             selectivity(attr, fmt, sem, np.arange(40), 0.2).above_p < 0.025
         )
-        assert found.difference == pytest.approx(min((attr - fmt).mean(), (attr - sem).mean()))
+        assert result.difference == pytest.approx(min((attr - fmt).mean(), (attr - sem).mean()))
 
 
 def test_both_surface_families_must_be_exceeded():
@@ -96,8 +96,8 @@ def test_both_surface_families_must_be_exceeded():
     assert selectivity(attr, fmt, np.full(30, np.nan), np.arange(30)).without == "semantic"
     few = selectivity(np.ones(4), np.zeros(4), np.zeros(4), np.arange(4))
     assert few.high == 1 and -1 < few.low < 1
-    one = selectivity(np.ones(4), np.zeros(4), np.zeros(4), np.zeros(4, int))
-    assert (one.low, one.high) == (-1, 1)
+    result = selectivity(np.ones(4), np.zeros(4), np.zeros(4), np.zeros(4, int))
+    assert (result.low, result.high) == (-1, 1)
     with pytest.raises(DataError, match="and to a surface edit is 0"):
         selectivity(attr, np.full(30, np.nan), np.full(30, np.nan), np.arange(30))
 
@@ -121,18 +121,18 @@ def test_the_ratio_is_the_published_one_and_needs_a_denominator():
     attr, fmt, sem = np.zeros(n), np.zeros(n), np.zeros(n)
     attr[:198] = 1.0
     fmt[:7], sem[:5] = 1 / 3, 1 / 3  # 7/600 and 5/600
-    found = ratio(attr, fmt, sem, np.arange(n), rng=np.random.default_rng(0))
+    result = ratio(attr, fmt, sem, np.arange(n), rng=np.random.default_rng(0))
     assert (
-        found.estimate
+        result.estimate
         == pytest.approx(csr(594 / 600, 7 / 600, 5 / 600))
         == pytest.approx(84.857, abs=1e-3)
     )
-    assert not found.reported and found.fieller_low is None  # .0117 is no denominator
-    assert found.floored > 0.1 and found.support == 1.0  # the floor makes part of the interval
+    assert not result.reported and result.fieller_low is None  # .0117 is no denominator
+    assert result.floored > 0.1 and result.support == 1.0  # the floor makes part of the interval
     fmt[:] = 0.0
     fmt[:60] = 1.0
-    found = ratio(attr, fmt, sem, np.arange(n), rng=np.random.default_rng(0))
-    assert found.reported and found.fieller_low < found.estimate < found.fieller_high
+    result = ratio(attr, fmt, sem, np.arange(n), rng=np.random.default_rng(0))
+    assert result.reported and result.fieller_low < result.estimate < result.fieller_high
     with pytest.raises(DataError, match="for the same items"):
         ratio(attr, fmt[1:], sem, np.arange(n), rng=np.random.default_rng(0))
 
@@ -175,7 +175,7 @@ def test_one_attribute_edit_an_item_is_wrong_in_2_5_percent_at_most(clusters, ch
     """Few items, nearly none or all of which move: a plain t-test is wrong in 6 to 10 % here."""
     from audit.validity.calibrate import ChangePattern, rates_in
 
-    found = rates_in(
+    rates = rates_in(
         ChangePattern(1, differ=False, wordings=False),
         clusters,
         change,
@@ -183,22 +183,22 @@ def test_one_attribute_edit_an_item_is_wrong_in_2_5_percent_at_most(clusters, ch
         np.random.default_rng(7),
     )
     slack = 2 * np.sqrt(0.025 * 0.975 / 500)
-    assert max(found["selective"], found["non_selective"], found["within_margin"]) <= 0.025 + slack
+    assert max(rates["selective"], rates["non_selective"], rates["within_margin"]) <= 0.025 + slack
 
 
 def test_gstudy_by_hand():
     # 2 templates x 3 items. Item means 0, .5, 1; template means 1/3, 2/3; grand mean .5.
     table = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
-    found = gstudy(table)
+    study = gstudy(table)
     # SS item = 2 x (.25 + 0 + .25) = 1, template = 3 x 2 x (1/6)^2 = 1/6, total 1.5, residual 1/3.
     ms_item, ms_template, residual = 1 / 2, 1 / 6, (1 / 3) / 2
-    assert found.item == pytest.approx((ms_item - residual) / 2)
-    assert found.template == pytest.approx(max(0, ms_template - residual) / 3)
-    assert found.residual == pytest.approx(residual)
-    assert found.dependability == pytest.approx(found.item / (found.item + residual / 2))
-    assert found.needed is None  # F = 3 with 2 and 2 degrees of freedom: p = .25
-    again = gstudy(np.tile(table, 10))  # F = 3 with 29 and 29: p = .002
-    assert again.needed == np.ceil(4 * (again.template + again.residual) / again.item) == 6
+    assert study.item == pytest.approx((ms_item - residual) / 2)
+    assert study.template == pytest.approx(max(0, ms_template - residual) / 3)
+    assert study.residual == pytest.approx(residual)
+    assert study.dependability == pytest.approx(study.item / (study.item + residual / 2))
+    assert study.needed is None  # F = 3 with 2 and 2 degrees of freedom: p = .25
+    tiled = gstudy(np.tile(table, 10))  # F = 3 with 29 and 29: p = .002
+    assert tiled.needed == np.ceil(4 * (tiled.template + tiled.residual) / tiled.item) == 6
     assert gstudy(table, np.array([[0.0, 1.0], [0.0, 0.0]])).seed == pytest.approx(0.25)
     alike = gstudy(np.tile([[1.0], [0.0], [1.0]], (1, 30)))
     assert alike.item == 0.0 and alike.needed is None
@@ -228,14 +228,18 @@ def test_components_of_items_within_seeds_are_those_of_an_anova_by_statsmodels()
     frame = pd.DataFrame({"y": table.ravel(), **at})
     ms = anova_lm(ols("y ~ C(s) * C(t) + C(s):C(i)", frame).fit())["sum_sq"]
     ms = ms / [s - 1, t - 1, (s - 1) * (t - 1), s * (n - 1), s * (t - 1) * (n - 1)]
-    found = components(table, ("seed", "template", "item"), {"item": "seed"})
-    assert found["seed", "template", "item"] == pytest.approx(ms["Residual"])
-    assert found["seed", "item"] == pytest.approx((ms["C(s):C(i)"] - ms["Residual"]) / t)
-    assert found["template",] == pytest.approx((ms["C(t)"] - ms["C(s):C(t)"]) / (s * n))
-    assert found["seed", "template"] == pytest.approx(max(0, ms["C(s):C(t)"] - ms["Residual"]) / n)
+    variances = components(table, ("seed", "template", "item"), {"item": "seed"})
+    assert variances["seed", "template", "item"] == pytest.approx(ms["Residual"])
+    assert variances["seed", "item"] == pytest.approx((ms["C(s):C(i)"] - ms["Residual"]) / t)
+    assert variances["template",] == pytest.approx((ms["C(t)"] - ms["C(s):C(t)"]) / (s * n))
+    assert variances["seed", "template"] == pytest.approx(
+        max(0, ms["C(s):C(t)"] - ms["Residual"]) / n
+    )
     over = ms["C(s)"] - ms["C(s):C(t)"] - ms["C(s):C(i)"] + ms["Residual"]
-    assert found["seed",] == pytest.approx(max(0, over) / (t * n), abs=1e-12)
-    assert ("item",) not in found and ("item",) in components(table, ("seed", "template", "item"))
+    assert variances["seed",] == pytest.approx(max(0, over) / (t * n), abs=1e-12)
+    assert ("item",) not in variances and ("item",) in components(
+        table, ("seed", "template", "item")
+    )
 
 
 def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes():
@@ -255,18 +259,18 @@ def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes()
     assert all(row["rates"][name] <= 0.025 + slack for row in table["designs"] for name in promised)
     # The plain interval of the ratio does not: 6.7 to 7.7 % in the notes, more here.
     assert all(row["rates"]["csr_non_selective"] > 0.05 for row in table["designs"])
-    found = nearest(table, clusters=180, change=0.09)
-    assert (found.design["clusters"], found.design["change"]) == (
+    closest = nearest(table, clusters=180, change=0.09)
+    assert (closest.design["clusters"], closest.design["change"]) == (
         200,
         0.1,
-    ) and "2.5 %" in found.sentence
+    ) and "2.5 %" in closest.sentence
     same = nearest(table, clusters=180, change=0.09, thresholds=table["thresholds"])
-    assert same == found
+    assert same == closest
     other = nearest(table, clusters=180, change=0.09, thresholds={"alpha": 0.01, "margin": 0.1})
     assert other.sentence.endswith("alpha 0.05 (this run: 0.01) and margin 0.05 (this run: 0.1).")
     design = ValidityDesign(24, 0.5)
     (row,) = [r["rates"] for r in table["designs"] if ValidityDesign(**r["design"]) == design]
-    again = dict(
+    recomputed = dict(
         zip(
             NAMES,
             worst(design, WORLDS, np.random.default_rng([table["seed"], 24, 500]), 10),
@@ -274,13 +278,13 @@ def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes()
         )
     )
     for name in promised:
-        assert abs(again[name] - row[name]) < 4 * np.sqrt(0.025 / 80)
+        assert abs(recomputed[name] - row[name]) < 4 * np.sqrt(0.025 / 80)
 
 
 def test_the_interval_of_d_is_that_of_items_with_one_more_that_moves_fully_up_and_one_down():
     fmt, attr = np.zeros(6), np.array([1.0, 1.0, 1.0, 0.0, 0.5, 1.0])
     padded = clustered_mean(np.append(attr, [1.0, -1.0]), np.arange(8))
-    found = selectivity(attr, fmt, fmt, np.arange(6))
-    assert found.low == pytest.approx(
+    result = selectivity(attr, fmt, fmt, np.arange(6))
+    assert result.low == pytest.approx(
         padded.estimate - 2.570582 * padded.se
     )  # t(.975) with 5 degrees of freedom

@@ -29,14 +29,14 @@ def test_odds_are_multiplied_or_divided():
 
 @pytest.mark.parametrize("favour", [True, False])
 def test_the_last_gamma_is_the_worst_case(favour):
-    found = imputed(
+    filled = imputed(
         np.full((2, 3), NAN),
         np.ones((2, 3), dtype=bool),
         np.array([0.1, 0.5, 0.9]),
         GAMMAS[-1],
         favour,
     )
-    assert (found == float(favour)).all()
+    assert (filled == float(favour)).all()
 
 
 def test_a_gamma_below_one_is_refused():
@@ -48,11 +48,11 @@ def test_a_gamma_below_one_is_refused():
     ("turns", "expected"), [(0.5, 0.0), (1.0, 1.0), (7.0, 5.0), (60.0, 50.0), (np.inf, np.inf)]
 )
 def test_tipping_point_is_the_last_gamma_that_holds(turns, expected):
-    asked = []
+    gammas = []
 
     def holds(gamma: float) -> bool:
-        asked.append(gamma)
+        gammas.append(gamma)
         return gamma <= turns
 
     assert tipping_point(holds) == expected
-    assert asked == sorted(asked) and len(asked) <= len(GAMMAS)
+    assert gammas == sorted(gammas) and len(gammas) <= len(GAMMAS)

@@ -41,21 +41,21 @@ def test_estimates_by_hand():
     # item means 1, .5, 0 (replicates) against .5, 1, 0; the fourth has no variant
     o = np.array([[1, 0, 0, 1], [1, 1, 0, 1.0]])
     v = np.array([[1, 1, 0, NAN], [0, NAN, 0, NAN]])
-    found = wording_drop(o, v, np.arange(4), n_resamples=200, rng=np.random.default_rng(0))
-    assert (found.original, found.variants, found.n, found.units) == (0.5, 0.5, 3, 3)
-    assert found.drop.estimate == 0.0 and found.cs.estimate == 0.0
+    result = wording_drop(o, v, np.arange(4), n_resamples=200, rng=np.random.default_rng(0))
+    assert (result.original, result.variants, result.n, result.units) == (0.5, 0.5, 3, 3)
+    assert result.drop.estimate == 0.0 and result.cs.estimate == 0.0
     with pytest.raises(DataError, match="to the original and to a variant is 0"):
         wording_drop(o[:, 3:], v[:, 3:], np.arange(1), rng=np.random.default_rng(0))
 
 
 def test_where_no_item_differs_the_intervals_are_those_of_none_in_n():
     o = np.repeat([1.0, 0.0], 20)
-    found = wording_drop(
+    result = wording_drop(
         o[None], o[None], np.arange(40), n_resamples=200, rng=np.random.default_rng(0)
     )
     unseen = 1 - 0.025 ** (1 / 40)
-    assert [-found.drop.low, found.drop.high] == pytest.approx([unseen] * 2)
-    assert [-found.cs.low, found.cs.high] == pytest.approx(
+    assert [-result.drop.low, result.drop.high] == pytest.approx([unseen] * 2)
+    assert [-result.cs.low, result.cs.high] == pytest.approx(
         [2 * unseen] * 2
     )  # of an accuracy of one half
     wrong = wording_drop(
@@ -66,15 +66,15 @@ def test_where_no_item_differs_the_intervals_are_those_of_none_in_n():
 
 def test_cs_of_accuracies_is_unbiased_and_its_interval_covers():
     rng = np.random.default_rng(4)
-    found = [
+    results = [
         wording_drop(*answers(300, 3, rng), np.arange(300), n_resamples=400, rng=rng)
         for _ in range(200)
     ]
-    scores = np.array([f.cs.estimate for f in found])
+    scores = np.array([f.cs.estimate for f in results])
     assert scores.mean() == pytest.approx(0.0, abs=3 * scores.std() / np.sqrt(200))
-    covered = np.mean([f.cs.low <= 0 <= f.cs.high for f in found])
+    covered = np.mean([f.cs.low <= 0 <= f.cs.high for f in results])
     assert covered >= 0.95 - 2.5 * np.sqrt(0.05 * 0.95 / 200)
-    upper = np.mean([f.largest >= 0 for f in found])
+    upper = np.mean([f.largest >= 0 for f in results])
     assert upper >= 0.95 - 2.5 * np.sqrt(0.05 * 0.95 / 200)
 
 
@@ -106,13 +106,13 @@ def test_equivalence_is_tost():
     rng = np.random.default_rng(6)
     o, v = answers(400, 3, rng)
     a, b = item_means(o, v)
-    found = equivalence(mean_of(a - b, np.arange(400)), 0.05)
+    result = equivalence(mean_of(a - b, np.arange(400)), 0.05)
     p_low = ttost_paired(a, b, -0.05, 0.05)[1][1]
     p_high = ttost_paired(np.append(a, 1), np.append(b, 0), -0.05, 0.05)[2][
         1
     ]  # and one more item, which drops
-    assert (found.p_no_larger, found.p_no_smaller) == pytest.approx((p_high, p_low))
-    assert found.pvalue == pytest.approx(max(p_high, p_low))
+    assert (result.p_no_larger, result.p_no_smaller) == pytest.approx((p_high, p_low))
+    assert result.pvalue == pytest.approx(max(p_high, p_low))
 
 
 def test_where_nothing_varies_little_is_shown():
@@ -151,9 +151,9 @@ def test_items_without_a_pair_of_answers_tell_nothing():
 def test_noise_of_replicates_by_hand():
     # of 4 items, replicate 2 changes two, replicate 3 one more against the first
     runs = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 0.0]])
-    found = run_noise(runs, np.arange(4))
-    assert found.flipped == pytest.approx((2 + 1 + 1) / 4 / 3)
-    assert found.sd_difference == pytest.approx(np.sqrt((0 + 0.25**2 + 0.25**2) / 3))
+    noise = run_noise(runs, np.arange(4))
+    assert noise.flipped == pytest.approx((2 + 1 + 1) / 4 / 3)
+    assert noise.sd_difference == pytest.approx(np.sqrt((0 + 0.25**2 + 0.25**2) / 3))
     often, passage = np.repeat(runs, 12, axis=1), np.repeat(np.arange(runs.shape[1]), 12)
     assert (
         run_noise(often, passage).pvalue > 0.3 > 0.01 > run_noise(often, np.arange(48)).pvalue
@@ -178,7 +178,7 @@ def test_the_largest_drop_is_students_limit_over_the_units():
     assert largest_drop(mean_of(drops, np.arange(30))) == pytest.approx(expected)
     rng = np.random.default_rng(1)
     rare = [mean_of((rng.random(100) < 0.05).astype(float), np.arange(100)) for _ in range(1500)]
-    cleared = np.mean([equivalence(one, 0.05).p_no_larger <= 0.05 for one in rare])
+    cleared = np.mean([equivalence(drop, 0.05).p_no_larger <= 0.05 for drop in rare])
     assert cleared < 0.05  # by t over the items alone 12 % are
 
 
@@ -194,8 +194,8 @@ def test_references_and_margin_cost():
     for margin in (0.0, 0.001, 0.01, 0.03):
         enough = items_needed(0.05, 3, 0.2, margin=margin)
         assert enough is not None
-        found = [detectable_drop(n, 3, 0.2, margin=margin) for n in (enough - 1, enough)]
-        assert found[0] > 0.05 >= found[1] - 1e-12
+        drops = [detectable_drop(n, 3, 0.2, margin=margin) for n in (enough - 1, enough)]
+        assert drops[0] > 0.05 >= drops[1] - 1e-12
     # With one variant it is near the exact test.
     assert detectable_drop(1000, 1, 0.2) == pytest.approx(
         minimum_detectable_gain(1000, 0.2, alpha=0.025), rel=0.1

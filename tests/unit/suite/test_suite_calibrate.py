@@ -86,13 +86,13 @@ def test_references_know_nothing_and_lie_on_both_sides() -> None:
 
 def test_the_same_seed_gives_the_same_counts() -> None:
     small = SuiteDesign(n=200, fresh=100)
-    asked = Namespace(simulations=3, seed=42)
-    ((entries, _),), again = (
-        list(calibrate(*procedures(asked, (small,), ("text_50",), references=(3, 5))))
+    arguments = Namespace(simulations=3, seed=42)
+    ((entries, _),), repeats = (
+        list(calibrate(*procedures(arguments, (small,), ("text_50",), references=(3, 5))))
         for _ in range(2)
     )
     first = [entry["counts"]["text_50"] for entry in entries]
-    assert again == [(entries, True)] and len(first) == 2
+    assert repeats == [(entries, True)] and len(first) == 2
     assert all(
         sum(counts.values()) == 3 and all(len(key) == len(AUDITS) for key in counts)
         for counts in first
@@ -134,9 +134,9 @@ def test_the_shipped_table_is_of_these_worlds_and_of_the_thresholds_that_hold() 
         "memory": MemoryThresholds(),
     }
     for name, thresholds in defaults.items():
-        own = thresholds.to_dict()
+        fields = thresholds.to_dict()
         assert {key: table["thresholds"][name][key] for key in ("alpha", "effect_of_interest")} == {
-            key: own[key] for key in ("alpha", "effect_of_interest")
+            key: fields[key] for key in ("alpha", "effect_of_interest")
         }
     assert [entry["design"]["references"] for entry in table["designs"]] == [3, 5, 8]
     for entry in table["designs"]:
@@ -157,10 +157,10 @@ def test_a_clean_run_of_the_shipped_design_passes_wording_and_half_of_the_answer
         Judged("perturb", perturb, frozenset({"wording"}), PerturbThresholds().to_dict()),
         Judged("memory", memory, frozenset({"answers", "text"}), MemoryThresholds().to_dict()),
     ]
-    assert {one.grade for one in judged} == {Grade.CLEARED}
-    found = scope(judged, shipped_table(SUITE_TABLE))
-    assert found is not None and found.error is not None and found.not_examined == ()
-    doses = {one.form: one.dose for one in found.passed}
+    assert {cell.grade for cell in judged} == {Grade.CLEARED}
+    result = scope(judged, shipped_table(SUITE_TABLE))
+    assert result is not None and result.error is not None and result.not_examined == ()
+    doses = {form.form: form.dose for form in result.passed}
     assert doses["answers"] == 0.5  # 15 % of the answers are a gap of 4.5 points: seldom found
-    assert doses["text"] == 0.15 and found.error.design["references"] == 8
-    assert sum("simulated" in line for line in sentences(found)) >= 2
+    assert doses["text"] == 0.15 and result.error.design["references"] == 8
+    assert sum("simulated" in line for line in sentences(result)) >= 2

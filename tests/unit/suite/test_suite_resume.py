@@ -16,8 +16,8 @@ from audit.suite.schema import Suite
 MODEL = {"name": "scripted", "stated": "scripted", "found": "scripted", "claimed": False}
 
 
-def planned(asked: Suite, run_dir: Path, *more: str) -> list[Step]:
-    return steps(asked, audit_words(asked, more), str(run_dir))
+def planned(definition: Suite, run_dir: Path, *more: str) -> list[Step]:
+    return steps(definition, audit_words(definition, more), str(run_dir))
 
 
 def test_a_run_is_done_only_as_the_one_that_the_suite_saw_finish(tmp_path: Path) -> None:
@@ -30,28 +30,29 @@ def test_a_run_is_done_only_as_the_one_that_the_suite_saw_finish(tmp_path: Path)
 
 @pytest.mark.long  # seven CPU seconds; tests/pipeline/test_suite.py resumes a suite
 def test_a_directory_goes_on_with_its_own_suite_alone(tmp_path: Path) -> None:
-    asked = suite()
-    state = _open(asked, planned(asked, tmp_path), tmp_path, MODEL)
+    definition = suite()
+    state = _open(definition, planned(definition, tmp_path), tmp_path, MODEL)
     assert (
-        state["finished"] == {} and _open(asked, planned(asked, tmp_path), tmp_path, MODEL) == state
+        state["finished"] == {}
+        and _open(definition, planned(definition, tmp_path), tmp_path, MODEL) == state
     )
     # where and how fast it runs may change, and what is done is kept
     (tmp_path / SUITE).write_text(json.dumps({**state, "finished": {"perturb": "f"}}))
-    again = planned(
-        asked, tmp_path, "progress=false", "model.scripted.replicas=2", "cost.gpu_hour=2.5"
+    tuned = planned(
+        definition, tmp_path, "progress=false", "model.scripted.replicas=2", "cost.gpu_hour=2.5"
     )
-    assert _open(asked, again, tmp_path, MODEL)["finished"] == {"perturb": "f"}
-    for changed, plan, model, said in (
-        (suite(gate="source"), planned(asked, tmp_path), MODEL, "suite.gate"),
-        (asked, planned(asked, tmp_path, "n=21"), MODEL, "words.perturb"),
-        (asked, planned(asked, tmp_path, "verdict.power=0.9"), MODEL, "words.perturb"),
-        (asked, planned(asked, tmp_path), {**MODEL, "found": "other"}, "model.found"),
+    assert _open(definition, tuned, tmp_path, MODEL)["finished"] == {"perturb": "f"}
+    for changed, plan, model, field in (
+        (suite(gate="source"), planned(definition, tmp_path), MODEL, "suite.gate"),
+        (definition, planned(definition, tmp_path, "n=21"), MODEL, "words.perturb"),
+        (definition, planned(definition, tmp_path, "verdict.power=0.9"), MODEL, "words.perturb"),
+        (definition, planned(definition, tmp_path), {**MODEL, "found": "other"}, "model.found"),
     ):
-        with pytest.raises(ConfigError, match=f"contains another suite.*{said}"):
+        with pytest.raises(ConfigError, match=f"contains another suite.*{field}"):
             _open(changed, plan, tmp_path, model)
     (tmp_path / SUITE).write_text(json.dumps({**state, "note": ""}))
     with pytest.raises(ConfigError, match="note"):
-        _open(asked, planned(asked, tmp_path), tmp_path, MODEL)
+        _open(definition, planned(definition, tmp_path), tmp_path, MODEL)
     damaged = [
         "{",
         "[]",
@@ -60,13 +61,13 @@ def test_a_directory_goes_on_with_its_own_suite_alone(tmp_path: Path) -> None:
     for text in damaged:
         (tmp_path / SUITE).write_text(text)
         with pytest.raises(ConfigError, match="cannot be read"):
-            _open(asked, planned(asked, tmp_path), tmp_path, MODEL)
+            _open(definition, planned(definition, tmp_path), tmp_path, MODEL)
     shutil.rmtree(tmp_path)
 
 
 def test_the_same_suite_and_words_give_the_same_directory() -> None:
-    def folder(asked: Suite, *more: str) -> str:
-        return run_dir_of(asked, audit_words(asked, more)).name
+    def folder(definition: Suite, *more: str) -> str:
+        return run_dir_of(definition, audit_words(definition, more)).name
 
     assert folder(suite()) == folder(suite()) == folder(suite(), "progress=false")
     assert len({folder(suite()), folder(suite(gate="source")), folder(suite(), "n=3")}) == 3
@@ -79,5 +80,9 @@ def test_why_an_audit_did_not_run_holds_nothing_that_a_terminal_obeys(
     step.config.benchmark.path = "\x1b[2J"
     state = {"finished": {}}
     assert _run_all([step], {step.audit: tmp_path / "run"}, state, tmp_path / SUITE) == [step.audit]
-    said = capsys.readouterr().err
-    assert "\nerror: " in said and "\N{REPLACEMENT CHARACTER}[2J" in said and "\x1b" not in said
+    message = capsys.readouterr().err
+    assert (
+        "\nerror: " in message
+        and "\N{REPLACEMENT CHARACTER}[2J" in message
+        and "\x1b" not in message
+    )

@@ -32,7 +32,7 @@ def answers(flagged: int, n: int = 100) -> tuple[np.ndarray, np.ndarray]:
     return np.ones(n), variants
 
 
-def said(thresholds: dict[str, float], flagged: int) -> dict[str, Any]:
+def source_ruling(thresholds: dict[str, float], flagged: int) -> dict[str, Any]:
     rules = rules_of(thresholds)
     results = [article_result(*answers(flagged), rule) for rule in rules]
     alarms = [
@@ -50,9 +50,9 @@ def test_the_suites_numbers_are_the_articles_by_default() -> None:
     ("flagged", "decision"), [(0, "pass"), (5, "pass"), (6, "block"), (30, "block")]
 )
 def test_five_of_a_hundred_are_allowed_and_six_block(flagged: int, decision: str) -> None:
-    found = said(source_thresholds(suite()), flagged)
-    assert (found["decision"], found["flagged"], found["n"]) == (decision, flagged, 100)
-    assert found["flagged_pct"] == pytest.approx(flagged) and found["cs"] == pytest.approx(
+    result = source_ruling(source_thresholds(suite()), flagged)
+    assert (result["decision"], result["flagged"], result["n"]) == (decision, flagged, 100)
+    assert result["flagged_pct"] == pytest.approx(flagged) and result["cs"] == pytest.approx(
         flagged / 100
     )
 
@@ -62,14 +62,18 @@ def test_each_number_works_by_itself_and_has_its_false_alarms() -> None:
     governance = {"block_deployment_above_contaminated_pct": 40.0, "review_required_above_cs": 0.25}
     strict = suite(scoring_config=scoring, governance=governance)
     for flagged, decision in ((25, "pass"), (26, "review"), (41, "block")):  # CS .25, .26, .41
-        assert said(source_thresholds(strict), flagged)["decision"] == decision
-    numbers = {number["name"]: number for number in said(source_thresholds(strict), 41)["numbers"]}
+        assert source_ruling(source_thresholds(strict), flagged)["decision"] == decision
+    numbers = {
+        number["name"]: number for number in source_ruling(source_thresholds(strict), 41)["numbers"]
+    }
     assert [name for name, number in numbers.items() if number["exceeded"]] == [
         "contamination_threshold",
         "review_required_above_cs",
         "block_deployment_above_contaminated_pct",
     ]
-    default = {number["name"]: number for number in said(source_thresholds(suite()), 0)["numbers"]}
+    default = {
+        number["name"]: number for number in source_ruling(source_thresholds(suite()), 0)["numbers"]
+    }
     # More is allowed here, so a clean model is blocked less often; both numbers are simulated for
     # the design.
     alarms = "false_alarms"
@@ -104,32 +108,32 @@ def test_the_benchmarks_domain_sets_thresholds() -> None:
     assert "general" not in sentences(unknown, [], {})[0]
 
 
-def joint(asked: Suite, verdict: str, flagged: int) -> dict[str, Any]:
+def joint(definition: Suite, verdict: str, flagged: int) -> dict[str, Any]:
     """Return the verdict.json of a suite with one perturbation cell."""
     models = [{"model": "m", "benchmark": "b", "revision": "1", "outcomes": 9}]
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": 9}]
-    one = verdict_of_cells(
+    document = verdict_of_cells(
         [cell_of(verdict, "perturb")], "perturb", rows=rows, runs=[{"models": models}]
     )
-    verdicts = {"perturb": verdict_of(one)}
+    verdicts = {"perturb": verdict_of(document)}
     source = [
         {
             "audit": "perturb",
             "model": "m",
             "benchmark": "b",
-            **said(source_thresholds(asked), flagged),
+            **source_ruling(source_thresholds(definition), flagged),
         }
     ]
-    ours = {("m", "b"): str(rule(verdicts["perturb"]).decision)}
+    decisions = {("m", "b"): str(rule(verdicts["perturb"]).decision)}
     section = {
-        "audit_suite_id": asked.audit_suite_id,
-        "gate": asked.gate,
+        "audit_suite_id": definition.audit_suite_id,
+        "gate": definition.gate,
         "domain": None,
         "source": source,
         "suite_sha256": "0",
         "forms_required": {},
         "model": {"name": "m", "stated": "<1>", "found": None, "claimed": True},
-        "sentences": sentences(asked, source, ours),
+        "sentences": sentences(definition, source, decisions),
     }
     return content(verdicts, section).plain
 
@@ -196,8 +200,8 @@ def with_forms(plain: dict[str, Any], **doses: float) -> dict[str, Any]:
     """The same, where these forms were passed at these doses."""
     forms = ("answers", "wording", "text")
     rate = {"share": 1.0, "low": 0.9, "high": 1.0, "models": 100}
-    own = {"audit": "perturb", "found": rate, "passes": rate}
-    passed = [{"form": form, "dose": dose, **own} for form, dose in doses.items()]
+    rates = {"audit": "perturb", "found": rate, "passes": rate}
+    passed = [{"form": form, "dose": dose, **rates} for form, dose in doses.items()]
     scope = {
         "passed": passed,
         "found": [],
@@ -232,15 +236,15 @@ def test_a_pass_says_of_which_forms_and_exits_0_all_the_same() -> None:
 def test_a_suite_that_requires_forms_has_no_decision_without_them(
     required: dict[str, float], code: int
 ) -> None:
-    asked = suite(governance={"forms_required": required})
-    plain = with_forms(joint(asked, "no_drop_detected", 0), wording=0.15)
-    plain["suite"]["forms_required"] = asked.governance.forms_required
+    definition = suite(governance={"forms_required": required})
+    plain = with_forms(joint(definition, "no_drop_detected", 0), wording=0.15)
+    plain["suite"]["forms_required"] = definition.governance.forms_required
     ruling = rule(typed(plain), "run")
     assert ruling.exit_code == code and (ruling.decision == "pass") == (code == 0)
     assert any("forms_required" in rule for rule in ruling.rules) == (code == 5)
     # A finding stays one, whatever is required.
-    found = with_forms(joint(asked, "drop_beyond_reference", 0))
-    assert rule(typed({**found, "suite": plain["suite"]}), "run").exit_code == 3
+    document = with_forms(joint(definition, "drop_beyond_reference", 0))
+    assert rule(typed({**document, "suite": plain["suite"]}), "run").exit_code == 3
 
 
 @pytest.mark.parametrize("wrong", [{"ability": 0.15}, {"text": "all"}, {"text": 15.0}, ["text"]])

@@ -44,17 +44,17 @@ def named(benchmark: str, **changes: Any) -> dict[str, Any]:
 
 def fields_of(kind: Any, schema: dict[str, Any]) -> None:
     """A class has the fields, defaults and needs that the schema says."""
-    own = {name: one for name, one in schema["properties"].items() if name != "$schema"}
-    assert [field.name for field in fields(kind)] == list(own) and not schema[
+    properties = {name: value for name, value in schema["properties"].items() if name != "$schema"}
+    assert [field.name for field in fields(kind)] == list(properties) and not schema[
         "additionalProperties"
     ]
     types = get_type_hints(kind)
     for field in fields(kind):
         given = field.default_factory() if field.default_factory is not MISSING else field.default
         if is_dataclass(types[field.name]):
-            fields_of(types[field.name], own[field.name])
+            fields_of(types[field.name], properties[field.name])
         else:
-            assert own[field.name].get("default", MISSING) == given
+            assert properties[field.name].get("default", MISSING) == given
         assert (field.name in schema["required"]) == (given is MISSING), field.name
 
 
@@ -82,15 +82,15 @@ def test_the_published_schema_and_the_classes_agree() -> None:
 def test_the_sources_json_and_the_shipped_yaml_are_one_suite() -> None:
     read = read_suite(str(ARTICLE))
     assert read == read_suite("gsm8k_contamination_audit_v3")
-    theirs = json.loads(ARTICLE.read_text())
-    ours = asdict(read)
-    for section in set(theirs) - {"$schema"}:  # not one field of it is lost
-        held = (
-            {k: ours[section][k] for k in theirs[section]}
-            if isinstance(theirs[section], dict)
-            else ours[section]
+    source = json.loads(ARTICLE.read_text())
+    shipped = asdict(read)
+    for section in set(source) - {"$schema"}:  # not one field of it is lost
+        values = (
+            {k: shipped[section][k] for k in source[section]}
+            if isinstance(source[section], dict)
+            else shipped[section]
         )
-        assert held == theirs[section]
+        assert values == source[section]
     assert read.audits == {"perturb": []} and read.gate == "ours"
 
 
@@ -139,11 +139,11 @@ def test_a_mutable_model_is_refused_with_what_to_write(
 )
 def test_a_closed_api_is_pinned_by_its_dated_snapshot_which_every_row_carries(version: str) -> None:
     pin = {"model_id": "gpt-4o", "model_version": version, "endpoint": "http://gpu1:8000/v1"}
-    own = suite(model_config=pin, audits={"sweep": []})
-    for step in steps(own, audit_words(own), "out"):
+    pinned = suite(model_config=pin, audits={"sweep": []})
+    for step in steps(pinned, audit_words(pinned), "out"):
         model = step.config.model["gpt-4o"]
         assert revision_of(model, None) == f"endpoint:gpt-4o@{version}"
-        assert check_version(own, model, lambda _: "not asked")["claimed"]
+        assert check_version(pinned, model, lambda _: "not asked")["claimed"]
     with pytest.raises(ConfigError, match="git ls-remote"):  # weights have a commit or a hash
         suite(model_config={**pin, "endpoint": None})
 
@@ -296,9 +296,9 @@ def test_a_model_is_found_by_its_name_or_hub_id() -> None:
 
 
 def test_a_file_of_ones_own_may_have_any_name() -> None:
-    own = small(audits={"sweep": []})
-    own["dataset_config"] |= {"benchmark_name": "exam", "path": "exam.csv"}
-    words = audit_words(suite_of(own))["sweep"]
+    document = small(audits={"sweep": []})
+    document["dataset_config"] |= {"benchmark_name": "exam", "path": "exam.csv"}
+    words = audit_words(suite_of(document))["sweep"]
     assert {"benchmark=mcq_file", 'benchmark.name="exam"', 'benchmark.path="exam.csv"'} <= set(
         words
     )
@@ -339,10 +339,12 @@ def test_a_shipped_suite_accepts_the_library_that_the_shipped_policy_builds(name
     policy = policy_for(suite.dataset_config.benchmark_name, load_group("rewording", "policy"))
     assert (policy.low, policy.high) in windows_of(suite)
     assert (0.1, 0.9) not in windows_of(suite)
-    own = replace(
+    windowed = replace(
         suite.perturbation_config, min_semantic_distance=0.1
     )  # a window of the suite's own is kept to
-    assert windows_of(replace(suite, perturbation_config=own)) == [(0.1, own.max_semantic_distance)]
+    assert windows_of(replace(suite, perturbation_config=windowed)) == [
+        (0.1, windowed.max_semantic_distance)
+    ]
 
 
 def test_a_benchmark_of_no_known_domain_is_asked_for_one_where_thresholds_hang_on_it() -> None:
@@ -376,7 +378,7 @@ def test_words_are_checked_by_each_audits_own_command(
     capsys: pytest.CaptureFixture, tmp_path: Path
 ) -> None:
     (tmp_path / "s.yaml").write_text(json.dumps(small(audits={"sweep": ["r=1..2"], "memory": []})))
-    for words, said in (
+    for words, message in (
         (
             ["sweep.benchmark=arc_easy", "sweep.benchmark.revision=main"],
             "benchmark arc_easy on the hub is",
@@ -398,7 +400,7 @@ def test_words_are_checked_by_each_audits_own_command(
         ),
     ):
         assert main([str(tmp_path / "s.yaml"), *words]) == 1
-        assert said in capsys.readouterr().err, words
+        assert message in capsys.readouterr().err, words
 
 
 def test_a_change_reads_nothing_of_the_environment() -> None:

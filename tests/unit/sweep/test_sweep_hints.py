@@ -30,9 +30,9 @@ DESIGN = Design(1000, 2, "nested", clean_replicates=2, noisy_replicates=2)
 CLEAN, NOISY = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
 
 
-def judged(world: World, seed: int, *, asked: bool = True) -> Decision:
+def judged(world: World, seed: int, *, with_reference: bool = True) -> Decision:
     made = simulate(DESIGN, world, np.random.default_rng(seed))
-    reference = made.reference if asked else None
+    reference = made.reference if with_reference else None
     evidence = measure(
         made.cell, rng=np.random.default_rng(0), n_resamples=199, reference=reference
     )
@@ -55,9 +55,9 @@ def test_hints_are_no_excess_and_memory_is_one() -> None:
 
 
 def test_without_a_reference_a_gain_stays_uncontrolled_and_the_advice_says_what_to_type() -> None:
-    found = judged(World(gain=0.1), 1, asked=False)
-    assert found.verdict == Verdict.UNCONTROLLED
-    assert found.reasons[-1].code == "no_reference" and found.what_to_do == (
+    decision = judged(World(gain=0.1), 1, with_reference=False)
+    assert decision.verdict == Verdict.UNCONTROLLED
+    assert decision.reasons[-1].code == "no_reference" and decision.what_to_do == (
         because("give_reference"),
     )
     assert (
@@ -81,12 +81,12 @@ def cell(name: str, clean: int, noisy: int, n: int = 1000) -> CellOutcomes:
     ],
 )
 def test_a_gain_is_larger_only_where_it_is_so_on_every_scale(tested, other, larger) -> None:
-    found = hint_test(cell("m", *tested), cell("r", *other), RunShifts(), RunShifts())
-    assert found is not None and found.reads_as_well
-    assert found.difference[0] == pytest.approx(
+    result = hint_test(cell("m", *tested), cell("r", *other), RunShifts(), RunShifts())
+    assert result is not None and result.reads_as_well
+    assert result.difference[0] == pytest.approx(
         (tested[1] - tested[0] - other[1] + other[0]) / 1000
     )
-    assert (found.beyond(0.05) == {1}) == larger
+    assert (result.beyond(0.05) == {1}) == larger
 
 
 @pytest.mark.parametrize(("sd", "beyond"), [(0.0, {1}), (0.02, set())])
@@ -98,8 +98,8 @@ def test_a_noisy_run_without_a_repeat_may_have_shifted_as_a_whole(
     of 80 models were an excess, 4 are now."""
     steady = RunVariance(estimate=0.0, used=0.0, df=2)
     shifts = RunShifts(noisy=steady, controls=steady, plausible_sd=sd)
-    found = hint_test(cell("m", 600, 640), cell("r", 600, 600), shifts, shifts)
-    assert found is not None and found.beyond(0.05) == beyond
+    result = hint_test(cell("m", 600, 640), cell("r", 600, 600), shifts, shifts)
+    assert result is not None and result.beyond(0.05) == beyond
 
 
 def test_a_weaker_reader_excludes_nothing() -> None:
@@ -108,15 +108,15 @@ def test_a_weaker_reader_excludes_nothing() -> None:
     for reference in (weak, silent):
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # "Mean of empty slice" was printed
-            found = hint_test(cell("m", 600, 680), reference, RunShifts(), RunShifts())
-        assert found is not None and not found.reads_as_well and not found.beyond(0.05)
+            result = hint_test(cell("m", 600, 680), reference, RunShifts(), RunShifts())
+        assert result is not None and not result.reads_as_well and not result.beyond(0.05)
 
 
 def test_questions_are_matched_by_id() -> None:
     whole, part = cell("m", 600, 680), cell("r", 600, 600)
-    kept = np.arange(1000) >= 590
-    found = hint_test(whole, part.subset(kept), RunShifts(), RunShifts())
-    assert found is not None and found.difference[0] == pytest.approx(80 / 410)
+    mask = np.arange(1000) >= 590
+    result = hint_test(whole, part.subset(mask), RunShifts(), RunShifts())
+    assert result is not None and result.difference[0] == pytest.approx(80 / 410)
     others = replace(part, question_ids=tuple(f"x{k}" for k in range(1000)))
     assert hint_test(whole, others, RunShifts(), RunShifts()) is None
 

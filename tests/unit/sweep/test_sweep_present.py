@@ -127,9 +127,9 @@ def test_a_cloze_transmits_the_stem_and_scores_the_options_unseen() -> None:
     for prompt in (*prompts, direct_prompt(cloze, QUESTION, Reading.OPTION_TEXT)):
         assert QUESTION.text in prompt
         assert not any(option in prompt for option in QUESTION.options)
-    for asked, content in ((direct_prompt, (QUESTION,)), (worker_prompt, (["m"], 4))):
+    for prompter, content in ((direct_prompt, (QUESTION,)), (worker_prompt, (["m"], 4))):
         with pytest.raises(ConfigError, match="does not show the options"):
-            asked(cloze, *content, Reading.LETTER)
+            prompter(cloze, *content, Reading.LETTER)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -167,13 +167,13 @@ def test_a_summary_is_asked_for_at_each_r_and_is_all_that_the_worker_sees() -> N
         work_of(Aggregator.VOTE), QUESTION, noisy
     )  # the same messages for every aggregator
     second = router_requests(work, QUESTION, noisy, MESSAGES)
-    assert [[m.text in one.prompt for m in MESSAGES] for one in second] == [
+    assert [[m.text in request.prompt for m in MESSAGES] for request in second] == [
         [True, False, False],
         [True, True, False],
         [True, True, True],
     ]
-    assert len({one.seed for one in (*first, *second)}) == 6
-    assert not any(QUESTION.text in one.prompt for one in second)
+    assert len({request.seed for request in (*first, *second)}) == 6
+    assert not any(QUESTION.text in request.prompt for request in second)
     replies = [*MESSAGES, *(Generation(f"sum {k}", prompt_tokens=1) for k in range(3))]
     assert router_requests(work, QUESTION, noisy, replies) == []
     for k, shown in enumerate(present(work, QUESTION, noisy, replies)):
@@ -188,7 +188,9 @@ def test_a_summary_is_asked_for_at_each_r_and_is_all_that_the_worker_sees() -> N
 def test_a_failed_summary_leaves_nothing_to_ask() -> None:
     work = work_of(Aggregator.SUMMARY)
     replies = [*MESSAGES, Generation("sum"), Generation(error="lost"), Generation("sum")]
-    assert [one.error for one in present(work, QUESTION, work.design.parts[1], replies)] == [
+    assert [
+        request.error for request in present(work, QUESTION, work.design.parts[1], replies)
+    ] == [
         None,
         "lost",
         None,
@@ -199,17 +201,19 @@ def test_a_vote_asks_of_each_message_alone_what_r_1_is_asked() -> None:
     work, whole = work_of(Aggregator.VOTE), work_of(Aggregator.CONCATENATE)
     noisy = work.design.parts[1]
     shown = present(work, QUESTION, noisy, MESSAGES)
-    asked = [
-        answer_requests(work, QUESTION, s, one)
-        for s, one in zip(noisy.settings, shown, strict=True)
+    requests = [
+        answer_requests(work, QUESTION, s, presentation)
+        for s, presentation in zip(noisy.settings, shown, strict=True)
     ]
-    assert [len(some) for some in asked] == [1, 2, 3]
-    assert asked[2][:2] == asked[1] and asked[1][:1] == asked[0]  # nested: three calls in all
-    assert len({one.seed for one in asked[2]}) == 3
+    assert [len(group) for group in requests] == [1, 2, 3]
+    assert (
+        requests[2][:2] == requests[1] and requests[1][:1] == requests[0]
+    )  # nested: three calls in all
+    assert len({request.seed for request in requests[2]}) == 3
     alone = present(whole, QUESTION, noisy, MESSAGES)[0]
-    assert asked[0] == answer_requests(whole, QUESTION, noisy.settings[0], alone)
-    assert [m.text for m in MESSAGES if m.text in asked[2][1].prompt] == ["text 1"]
-    assert shown[2].prompt == "\n\n".join(one.prompt for one in asked[2])
+    assert requests[0] == answer_requests(whole, QUESTION, noisy.settings[0], alone)
+    assert [m.text for m in MESSAGES if m.text in requests[2][1].prompt] == ["text 1"]
+    assert shown[2].prompt == "\n\n".join(request.prompt for request in requests[2])
 
 
 def test_a_larger_share_deletes_what_a_smaller_one_does_and_none_at_0() -> None:

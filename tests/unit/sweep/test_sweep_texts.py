@@ -70,7 +70,7 @@ NUMBERS = {
 }
 
 
-def said(code: str, **numbers: object) -> str:
+def message(code: str, **numbers: object) -> str:
     text = TEXTS[code]
     every = NUMBERS | numbers
     if callable(text) and not any(
@@ -83,7 +83,7 @@ def said(code: str, **numbers: object) -> str:
 @pytest.mark.parametrize("code", TEXTS)
 def test_every_code_is_a_plain_sentence(code: str) -> None:
     for about in ("run_once", "beats_no_control"):
-        text = said(code, about=about)
+        text = message(code, about=about)
         assert text.endswith(".") and "{" not in text and not re.search(r"\d\.\d{2}", text), text
         assert all(
             len(part.split()) <= 30 for part in re.split(r"[.:;]\s", re.sub(r"\(.*?\)", "", text))

@@ -29,7 +29,7 @@ SCORER = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class Trial:
     """What a model sees: the key under the edit, the order shown, and which edit it is."""
 
     item: int
@@ -40,7 +40,7 @@ class Asked:
     replay: int = 0
 
 
-Model = Callable[[Asked], int | None]
+Model = Callable[[Trial], int | None]
 
 
 def cell(
@@ -51,7 +51,7 @@ def cell(
     keys = np.arange(n) % OPTIONS
     orders = [tuple(rng.permutation(OPTIONS).tolist()) for _ in range(n)]
     original = _block(
-        [[Asked(i, None, 0, int(keys[i]), orders[i], k) for i in range(n)] for k in range(2)], model
+        [[Trial(i, None, 0, int(keys[i]), orders[i], k) for i in range(n)] for k in range(2)], model
     )
     families = {}
     for family, levels in LEVELS.items():
@@ -60,7 +60,7 @@ def cell(
             turned = int(family == Family.FORMAT and level == 3)
             rows.append(
                 [
-                    Asked(
+                    Trial(
                         i,
                         family,
                         level,
@@ -92,17 +92,19 @@ def cell(
     )
 
 
-def changed(one: Cell, family: Family, **fields: np.ndarray) -> Cell:
+def changed(base: Cell, family: Family, **fields: np.ndarray) -> Cell:
     """The cell with other values in the block of this family."""
-    return replace(one, families={**one.families, family: replace(one.families[family], **fields)})
+    return replace(
+        base, families={**base.families, family: replace(base.families[family], **fields)}
+    )
 
 
-def unread(one: Cell, items: Any, *families: Family, why: str = "") -> Cell:
+def unread(base: Cell, items: Any, *families: Family, why: str = "") -> Cell:
     """The cell without the answers to these items under the edits of the families; of none:
     everywhere."""
 
     def without(block: Block) -> Block:
-        lost = np.isin(np.arange(one.n), np.arange(one.n)[items])
+        lost = np.isin(np.arange(base.n), np.arange(base.n)[items])
         return replace(
             block,
             response=np.where(lost, UNREAD, block.response),
@@ -110,29 +112,29 @@ def unread(one: Cell, items: Any, *families: Family, why: str = "") -> Cell:
         )
 
     blocks = {
-        f: without(b) if f in families or not families else b for f, b in one.families.items()
+        f: without(b) if f in families or not families else b for f, b in base.families.items()
     }
     return replace(
-        one, families=blocks, original=one.original if families else without(one.original)
+        base, families=blocks, original=base.original if families else without(base.original)
     )
 
 
 def _block(
-    rows: list[list[Asked]], model: Model, *, directional: bool = False, name: str = ""
+    rows: list[list[Trial]], model: Model, *, directional: bool = False, name: str = ""
 ) -> Block:
     shape = (len(rows), len(rows[0]))
     response = np.full(shape, UNREAD, dtype=np.int64)
     key = response.copy()
     names, why = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
     for i, row in enumerate(rows):
-        for j, asked in enumerate(row):
-            said = model(asked)
-            key[i, j] = asked.key
-            names[i, j] = f"{name}_{asked.level}" if name else ""
-            if said is None:
+        for j, trial in enumerate(row):
+            reply = model(trial)
+            key[i, j] = trial.key
+            names[i, j] = f"{name}_{trial.level}" if name else ""
+            if reply is None:
                 why[i, j] = "no answer"
             else:
-                response[i, j] = said
+                response[i, j] = reply
     return Block(
         name=names,
         requested=np.ones(shape, dtype=bool),
@@ -149,72 +151,72 @@ def _unit(*parts: object) -> float:
     return zlib.crc32(repr(parts).encode()) / 2**32
 
 
-def knows(asked: Asked, share: float = 0.9) -> int:
+def knows(trial: Trial, share: float = 0.9) -> int:
     """Right on `share` of what it is asked, the same in every wording of an item and of its edited
     twin."""
-    construct = (asked.item, asked.key)
-    return asked.key if _unit("knows", construct) < share else (asked.key + 1) % OPTIONS
+    construct = (trial.item, trial.key)
+    return trial.key if _unit("knows", construct) < share else (trial.key + 1) % OPTIONS
 
 
-def follower(asked: Asked) -> int | None:
+def follower(trial: Trial) -> int | None:
     """Follows the contract: answers by the key of what it is asked, right nine times of ten."""
-    return knows(asked)
+    return knows(trial)
 
 
-def shaky(asked: Asked) -> int | None:
+def shaky(trial: Trial) -> int | None:
     """A follower that one surface edit in twenty-five upsets."""
     upset = (
-        asked.family in (Family.FORMAT, Family.SEMANTIC)
-        and _unit(asked.item, asked.family, asked.level) < 0.04
+        trial.family in (Family.FORMAT, Family.SEMANTIC)
+        and _unit(trial.item, trial.family, trial.level) < 0.04
     )
-    return (knows(asked) + 1) % OPTIONS if upset else knows(asked)
+    return (knows(trial) + 1) % OPTIONS if upset else knows(trial)
 
 
-def ignores_input(asked: Asked) -> int | None:
+def ignores_input(trial: Trial) -> int | None:
     """Always the same response, whatever is asked."""
     return 1
 
 
-def first_option(asked: Asked) -> int | None:
+def first_option(trial: Trial) -> int | None:
     """Always the option shown first."""
-    return asked.order[0]
+    return trial.order[0]
 
 
-def falls_silent(asked: Asked) -> int | None:
+def falls_silent(trial: Trial) -> int | None:
     """Follows the contract, and cannot be read on half the items under the first format edit."""
-    silent = asked.family == Family.FORMAT and asked.level == 1 and asked.item % 2 == 0
-    return None if silent else knows(asked)
+    silent = trial.family == Family.FORMAT and trial.level == 1 and trial.item % 2 == 0
+    return None if silent else knows(trial)
 
 
-def positional(asked: Asked) -> int | None:
+def positional(trial: Trial) -> int | None:
     """Knows two thirds; otherwise the option shown first."""
-    return asked.key if _unit("bias", asked.item) < 0.67 else asked.order[0]
+    return trial.key if _unit("bias", trial.item) < 0.67 else trial.order[0]
 
 
-def surface_driven(asked: Asked) -> int | None:
+def surface_driven(trial: Trial) -> int | None:
     """Answers the original question by heart: edits of the construct change nothing, other words
     change much."""
-    key = asked.item % OPTIONS
-    surface = asked.family in (Family.FORMAT, Family.SEMANTIC)
-    if surface and _unit("surface", asked.item, asked.family, asked.level) < 0.3:
+    key = trial.item % OPTIONS
+    surface = trial.family in (Family.FORMAT, Family.SEMANTIC)
+    if surface and _unit("surface", trial.item, trial.family, trial.level) < 0.3:
         return (key + 1) % OPTIONS
     return key
 
 
-def contrary(asked: Asked) -> int | None:
+def contrary(trial: Trial) -> int | None:
     """Moves under every attribute edit, and always to an option that is not the key."""
-    key = asked.item % OPTIONS
-    if asked.family != Family.ATTRIBUTE:
+    key = trial.item % OPTIONS
+    if trial.family != Family.ATTRIBUTE:
         return key
-    return next(o for o in range(OPTIONS) if o not in (key, asked.key))
+    return next(o for o in range(OPTIONS) if o not in (key, trial.key))
 
 
-def prejudiced(asked: Asked) -> int | None:
+def prejudiced(trial: Trial) -> int | None:
     """Reacts to the attribute where nothing should move."""
-    return knows(asked) if asked.family != Family.ATTRIBUTE else (knows(asked) + 1) % OPTIONS
+    return knows(trial) if trial.family != Family.ATTRIBUTE else (knows(trial) + 1) % OPTIONS
 
 
-def restless(asked: Asked) -> int | None:
+def restless(trial: Trial) -> int | None:
     """Right half the time, at random at each request, so that nothing repeats."""
-    u = _unit("restless", asked)
-    return asked.key if u < 0.6 else int(u * 1e6) % OPTIONS
+    u = _unit("restless", trial)
+    return trial.key if u < 0.6 else int(u * 1e6) % OPTIONS

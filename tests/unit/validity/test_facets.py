@@ -35,11 +35,11 @@ def verdict(status: str, csr: float | None, difference: float) -> Any:
 
 
 def test_variation_between_seeds_is_what_sampling_leaves() -> None:
-    (found,) = stability([verdict(SELECTIVE, 2.0, 0.1), verdict(SELECTIVE, 4.0, 0.2)])
+    (summary,) = stability([verdict(SELECTIVE, 2.0, 0.1), verdict(SELECTIVE, 4.0, 0.2)])
     # sd of (2, 4) = 1.414, mean 3; sd of (.1, .2) = .0707: sqrt(.0707^2 - .01^2) = .07
-    assert (found.csr, round(found.csr_cv or 0, 3), found.status) == (3.0, 0.471, SELECTIVE)
-    assert (round(found.between or 0, 4), round(found.within or 0, 4)) == (0.07, 0.01)
-    assert facets_csv([found]).splitlines()[1].split(",")[:5] == [
+    assert (summary.csr, round(summary.csr_cv or 0, 3), summary.status) == (3.0, 0.471, SELECTIVE)
+    assert (round(summary.between or 0, 4), round(summary.within or 0, 4)) == (0.07, 0.01)
+    assert facets_csv([summary]).splitlines()[1].split(",")[:5] == [
         "m on b",
         "2",
         "3",
@@ -51,9 +51,9 @@ def test_variation_between_seeds_is_what_sampling_leaves() -> None:
 
 
 def test_a_status_that_differs_is_none_and_a_missing_ratio_has_no_cv() -> None:
-    (found,) = stability([verdict(SELECTIVE, 2.0, 0.1), verdict(INDETERMINATE, None, 0.2)])
-    assert (found.status, found.csr_cv) == (UNSTABLE, None)
-    assert lines([found])[0].startswith(
+    (summary,) = stability([verdict(SELECTIVE, 2.0, 0.1), verdict(INDETERMINATE, None, 0.2)])
+    assert (summary.status, summary.csr_cv) == (UNSTABLE, None)
+    assert lines([summary])[0].startswith(
         "m on b: unstable: confirmatory_selective, indeterminate (2 runs, CV of CSR –"
     )
     both = [judged(SELECTIVE, 1.0, 0.1), judged(SELECTIVE, 1.0, 0.1, "ambig")]
@@ -114,16 +114,16 @@ def runs(
 ) -> tuple[list[list[Cell]], dict[str, Any]]:
     """Two seeds x two templates; rate: of right answers by seed and template. The first items
     score."""
-    one = cell(lambda asked: asked.key, n=40)
-    found, facets = [], {"seed": [1, 1, 2, 2], "template": ["a", "b", "a", "b"]}
+    base = cell(lambda trial: trial.key, n=40)
+    cells, facets = [], {"seed": [1, 1, 2, 2], "template": ["a", "b", "a", "b"]}
     for seed, template in zip(facets["seed"], facets["template"], strict=True):
         right = np.arange(40) < 40 * rate(seed, template)
         original = replace(
-            one.original, response=np.where(right, one.original.key, one.original.key + 1)
+            base.original, response=np.where(right, base.original.key, base.original.key + 1)
         )
         ids = tuple(f"{seed * other_items}-{i}" for i in range(40))
-        found.append([replace(one, original=original, question_ids=ids)])
-    return found, facets
+        cells.append([replace(base, original=original, question_ids=ids)])
+    return cells, facets
 
 
 def test_what_moves_a_score_is_told_apart() -> None:

@@ -64,17 +64,17 @@ def test_the_ratio_and_its_floor() -> None:
 
 
 @pytest.fixture(scope="module")
-def found() -> Li2026:
+def paper() -> Li2026:
     return shipped()
 
 
-def test_table_6_gives_table_3_and_every_csr(found: Li2026) -> None:
-    assert found.counts == (3, 3, 2, 2, 0)
-    assert all(result.bucket_follows for result in found.cells) and len(found.cells) == 10
-    assert all(result.csr_follows for result in found.cells)
-    assert not replace(found.cells[0], printed_csr=found.cells[0].printed_csr + 0.01).csr_follows
-    assert not replace(found.cells[0], printed_bucket="confirmatory").bucket_follows
-    by_name = {result.name: result for result in found.cells}
+def test_table_6_gives_table_3_and_every_csr(paper: Li2026) -> None:
+    assert paper.counts == (3, 3, 2, 2, 0)
+    assert all(result.bucket_follows for result in paper.cells) and len(paper.cells) == 10
+    assert all(result.csr_follows for result in paper.cells)
+    assert not replace(paper.cells[0], printed_csr=paper.cells[0].printed_csr + 0.01).csr_follows
+    assert not replace(paper.cells[0], printed_bucket="confirmatory").bucket_follows
+    by_name = {result.name: result for result in paper.cells}
     assert by_name["Mistral-7B x XSTest"].counts == (
         7,
         5,
@@ -87,16 +87,16 @@ def test_table_6_gives_table_3_and_every_csr(found: Li2026) -> None:
     assert flags == {"Qwen-2.5-7B x BBQ": ("F5",), "Mistral-7B x XSTest": ("scorer-unvalidated",)}
 
 
-def test_the_sweeps_of_appendix_e(found: Li2026) -> None:
-    assert {found.g3[value] for value in (0.01, 0.02, 0.05)} == {(3, 3, 2, 2, 0)}
-    assert set(found.g1.values()) == {(3, 3, 2, 2, 0)}
+def test_the_sweeps_of_appendix_e(paper: Li2026) -> None:
+    assert {paper.g3[value] for value in (0.01, 0.02, 0.05)} == {(3, 3, 2, 2, 0)}
+    assert set(paper.g1.values()) == {(3, 3, 2, 2, 0)}
     # at .1 both ToxiGen cells and one of TruthfulQA's fail
-    assert found.g3[0.1] == (3, 1, 5, 1, 0)
-    assert [len(found.epsilon[value]) for value in (0.001, 0.01, 0.1)] == [0, 0, 7]
+    assert paper.g3[0.1] == (3, 1, 5, 1, 0)
+    assert [len(paper.epsilon[value]) for value in (0.001, 0.01, 0.1)] == [0, 0, 7]
 
 
-def test_what_does_not_follow(found: Li2026) -> None:
-    shows = {statement.name: statement.recomputed for statement in found.statements}
+def test_what_does_not_follow(paper: Li2026) -> None:
+    shows = {statement.name: statement.recomputed for statement in paper.statements}
     assert set(shows) == {
         "Appendix E, G3 = 0.1",
         "Appendix E, size of 0.1",
@@ -111,13 +111,13 @@ def test_what_does_not_follow(found: Li2026) -> None:
         shows["Appendix E, G3 = 0.1"]
         == "1 of 2: Qwen-2.5-7B x TruthfulQA 0.077, Mistral-7B x TruthfulQA 0.120"
     )
-    assert found.with_table7 == (6, 3, 1, 0, 0) and "6/3/1/0/0" in shows["Table 7, column C"]
+    assert paper.with_table7 == (6, 3, 1, 0, 0) and "6/3/1/0/0" in shows["Table 7, column C"]
     assert shows["Appendix J"].startswith("2 entries")
 
 
-def test_against_rules_that_never_read_the_question(found: Li2026) -> None:
-    assert found.answer_only_counts == (2, 2, 6, 0, 0)
-    assert [s.status for s in found.answer_only].count(Status.INELIGIBLE_F1) == 2
+def test_against_rules_that_never_read_the_question(paper: Li2026) -> None:
+    assert paper.answer_only_counts == (2, 2, 6, 0, 0)
+    assert [s.status for s in paper.answer_only].count(Status.INELIGIBLE_F1) == 2
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,11 +133,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert [text.startswith("<?xml") for text in drawn] == [True, True]
 
 
-def test_the_raw_gate_columns_of_the_ten_cells(found: Li2026) -> None:
+def test_the_raw_gate_columns_of_the_ten_cells(paper: Li2026) -> None:
     """App. F: G2 fails on Qwen x BBQ (CSR 0, without a seed CV) and Mistral x XSTest, G3 on the
     latter."""
-    columns = {r.name: gate_columns(r.cell, None, r.seed_cv_at_most) for r in found.cells}
-    odd = {name: found[1:] for name, found in columns.items() if found[1:] != (True,) * 5}
+    columns = {r.name: gate_columns(r.cell, None, r.seed_cv_at_most) for r in paper.cells}
+    odd = {name: gates[1:] for name, gates in columns.items() if gates[1:] != (True,) * 5}
     assert len(columns) == 10 and len(GATE_COLUMNS) == 6
     assert odd == {
         "Qwen-2.5-7B x BBQ": (False, True, False, True, None),

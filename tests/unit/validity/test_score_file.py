@@ -39,17 +39,23 @@ def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) ->
         {"id": "crows_pairs/0", "logprobs": [-3.0, -4.0]},
         {"id": "crows_pairs/1", "logprobs": "[-5.0, -5.0001]"},
     ]
-    found = score_file(predictions(tmp_path, rows), crows)
+    result = score_file(predictions(tmp_path, rows), crows)
     # one prefers sent_more, one is neutral at three decimals: 1 of 2; the third pair has no row
-    assert (found.score, found.read, found.missing) == (0.5, 2, 1)
-    ((preferred,),) = found.metrics.values()
+    assert (result.score, result.read, result.missing) == (0.5, 2, 1)
+    ((preferred,),) = result.metrics.values()
     assert (preferred.estimate, preferred.n) == (50, 2)
     causal = score_file(predictions(tmp_path, rows), crows, "crows_causal_full")
     assert causal.score == 1.0  # another score: nothing is rounded
-    rows = [{"id": f"crows_pairs/{i}", "response": said} for i, said in enumerate((0, "", 2))]
-    found = score_file(predictions(tmp_path, rows), crows)
-    assert (found.low, found.score, found.high) == (pytest.approx(1 / 3), 0.5, pytest.approx(2 / 3))
-    assert found.unread == {"empty": 1}
+    rows = [
+        {"id": f"crows_pairs/{i}", "response": response} for i, response in enumerate((0, "", 2))
+    ]
+    result = score_file(predictions(tmp_path, rows), crows)
+    assert (result.low, result.score, result.high) == (
+        pytest.approx(1 / 3),
+        0.5,
+        pytest.approx(2 / 3),
+    )
+    assert result.unread == {"empty": 1}
 
 
 @pytest.mark.parametrize(
@@ -99,12 +105,12 @@ def test_unifiedqas_answers_give_bbqs_published_bias(shared_data: Path, tmp_path
 
     arc, race = scored("arc"), scored("race")
     assert (arc.read, arc.missing) == (864, 0)
-    found = [
+    biases = [
         (round(bias.estimate, 2), bias.n)
         for context in ("ambig", "disambig")
-        for bias, _ in (one.metrics[context] for one in (arc, race))
+        for bias, _ in (result.metrics[context] for result in (arc, race))
     ]
-    assert found == [(11.81, 209), (5.79, 135), (0.50, 400), (-0.74, 407)]
+    assert biases == [(11.81, 209), (5.79, 135), (0.50, 400), (-0.74, 407)]
     assert arc.best_shortcut.name == "always unknown" and arc.best_shortcut.score == 0.5
 
 
@@ -171,7 +177,7 @@ def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
 
     crows_csv = tmp_path / "crows.csv"
 
-    def said(rows: list[dict[str, Any]], *more: str) -> tuple[int, str, str]:
+    def outcome(rows: list[dict[str, Any]], *more: str) -> tuple[int, str, str]:
         file = predictions(tmp_path, rows)
         words = [
             "validity",
@@ -189,10 +195,10 @@ def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
         {"id": "crows_pairs/0", "logprobs": [-3.0, -4.0]},
         {"id": "crows_pairs/1", "logprobs": [-5.0, -5.0001]},
     ]
-    code, out, _ = said(rows)
+    code, out, _ = outcome(rows)
     file = tmp_path / "predictions.jsonl"
     assert code == 0 and out.splitlines() == lines(score_file(file, crows))
-    code, out, err = said([{"id": "crows_pairs/9", "response": 0}])
+    code, out, err = outcome([{"id": "crows_pairs/9", "response": 0}])
     assert code == 1 and not out and "'crows_pairs/9'" in err
-    assert said(rows, "scorer=bbq_race")[0] == 1  # it reads another benchmark
+    assert outcome(rows, "scorer=bbq_race")[0] == 1  # it reads another benchmark
     assert not list(tmp_path.glob("outputs"))

@@ -26,7 +26,7 @@ def test_simulated_models_are_missed_no_more_often_than_tolerated(edits: int, it
     design = replace(DESIGN, items=items, attribute=edits)
     d, margin, rng = design.detectable(), design.margin(), np.random.default_rng(0)
     world, place = ChangePattern(edits, False, True), np.arange(items)
-    found = [
+    moves = [
         selectivity(*simulate(world, items, PLANNED_CHANGE, rng, d), place).above_p
         for _ in range(MODELS)
     ]
@@ -36,7 +36,7 @@ def test_simulated_models_are_missed_no_more_often_than_tolerated(edits: int, it
     ]
     # at least 80 %, less two standard errors of 300 models (4.6 points); and not so large that
     # nothing could be missed
-    assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (found, stays))
+    assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (moves, stays))
 
 
 @pytest.mark.parametrize(("items", "edits"), [(60, 3), (200, 1), (200, 3)])
@@ -58,9 +58,9 @@ def test_the_placebo_is_one_of_the_tests(items: int, edits: int) -> None:
             selectivity(content, placebo, nothing, place, bound),
         ]
 
-    found = [max(test.above_p for test in tests(d, 0.0)) for _ in range(MODELS)]
+    moves = [max(test.above_p for test in tests(d, 0.0)) for _ in range(MODELS)]
     stays = [max(test.below_p for test in tests(0.0, margin)) for _ in range(MODELS)]
-    assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (found, stays))
+    assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (moves, stays))
     plain = replace(design, placebo=False)
     assert d > plain.detectable() and margin > plain.margin()
 
@@ -90,8 +90,8 @@ def test_a_plan_is_of_the_smallest_cell_as_each_context_is_one() -> None:
         n="all",
         protocol=load_group("protocol", "song2026"),
     )
-    found = tolerated(config, resolve_validity(config))
-    assert (found.items, found.cells, found.attribute, found.placebo) == (
+    plan = tolerated(config, resolve_validity(config))
+    assert (plan.items, plan.cells, plan.attribute, plan.placebo) == (
         24,
         2 * 2,
         2,

@@ -57,8 +57,8 @@ def bbq_row(example: int, category: str = "Pets") -> dict[str, Any]:
 def test_no_number_of_items_is_as_many_as_the_source_asks_or_all_that_there_are() -> None:
     """The plain command, `audit validity`, is of the embedded 60."""
     n = OmegaConf.load(CONF_DIR / "validity.yaml").n
-    asked = config("contrast", n=n, protocol=load_group("protocol", "song2026"))
-    assert resolve_validity(asked).resolved.samples[0].sample.n == 60
+    plain = config("contrast", n=n, protocol=load_group("protocol", "song2026"))
+    assert resolve_validity(plain).resolved.samples[0].sample.n == 60
 
 
 def test_items_without_partner_rows_or_options_are_refused(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_items_without_partner_rows_or_options_are_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("one", "message"),
+    ("configuration", "message"),
     [
         (config("contrast", formats=["lower_case"]), "lower_case"),
         (
@@ -103,9 +103,11 @@ def test_items_without_partner_rows_or_options_are_refused(tmp_path: Path) -> No
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_refused_before_an_engine_loads(one: ValidityConfig, message: str) -> None:
+def test_what_is_refused_before_an_engine_loads(
+    configuration: ValidityConfig, message: str
+) -> None:
     with pytest.raises((ConfigError, DataError), match=message):
-        validate(one)
+        validate(configuration)
 
 
 def test_crows_pairs_is_read_by_what_the_engine_can_give_and_the_name_says_which() -> None:
@@ -133,11 +135,11 @@ def test_an_endpoint_that_tells_no_logprobs_is_unread_and_not_wrong(
         else ("The tall cat ran.", "The small cat ran.")
     )
     item = Item("q", scorer.benchmark, "Which?", options, 0, "q")
-    asked = scorer.ask(item, "paren")
-    texts = asked.continuations or asked.letters
+    request = scorer.ask(item, "paren")
+    texts = request.continuations or request.letters
     reply = Generation(finish_reason=FinishReason.SCORED, option_logprobs=(value,) * len(texts))
-    found = scorer.read(item, reply)
-    assert (found.response, found.score) == (None, None) and found.why
+    reading = scorer.read(item, reply)
+    assert (reading.response, reading.score) == (None, None) and reading.why
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +170,9 @@ ODD = [
 
 
 @pytest.mark.parametrize(
-    ("path", "value"), ODD, ids=lambda one: ".".join(one) if isinstance(one, tuple) else repr(one)
+    ("path", "value"),
+    ODD,
+    ids=lambda value: ".".join(value) if isinstance(value, tuple) else repr(value),
 )
 def test_what_a_manifest_says_of_the_analysis_in_another_kind_is_refused(
     finished: Path, path: tuple[str, ...], value: Any
@@ -176,18 +180,18 @@ def test_what_a_manifest_says_of_the_analysis_in_another_kind_is_refused(
     """The text "false" validated a scorer, -1.5 as chance let any score pass G2, others ended in
     tracebacks."""
     manifest = finished / "manifest.json"
-    kept = manifest.read_text()
-    found = json.loads(kept)
-    at = found["analysis"]
+    text = manifest.read_text()
+    document = json.loads(text)
+    at = document["analysis"]
     for name in path[:-1]:
         at = at[name]
     at[path[-1]] = value
     try:
-        manifest.write_text(json.dumps(found))
+        manifest.write_text(json.dumps(document))
         with pytest.raises(ConfigError):
             judge([finished], n_resamples=2)
     finally:
-        manifest.write_text(kept)
+        manifest.write_text(text)
 
 
 def test_the_same_manifest_as_it_was_is_judged(finished: Path) -> None:

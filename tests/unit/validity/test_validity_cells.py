@@ -39,11 +39,11 @@ def toxigen(n: int, group: Callable[[int], str] = lambda i: "x") -> list[Item]:
 
 def rows_of(edits: EditFile, respond: Any, mass: float | None = None) -> list[dict[str, Any]]:
     """One row an original and edit; `respond` gives the canonical response to an item as asked."""
-    asked: list[Any] = [(item, "original", 0, None) for item in edits.items.values()]
-    asked += [(edit.item, arm, level, edit) for (_, arm, level), edit in edits.edits.items()]
+    trials: list[Any] = [(item, "original", 0, None) for item in edits.items.values()]
+    trials += [(edit.item, arm, level, edit) for (_, arm, level), edit in edits.edits.items()]
     return [
         row_of(edits.items[item.id], item, arm, level, edit, respond(item), label_mass=mass)
-        for item, arm, level, edit in asked
+        for item, arm, level, edit in trials
     ]
 
 
@@ -124,8 +124,8 @@ def test_an_original_that_is_another_request_when_it_is_sent_again_is_found(
     rows = rows_of(truthful, lambda item: 0)
     replays = [row | {"replicate": 1} for row in rows if row["arm"] == "original"]
     replays[0] |= change
-    found = cell_of(truthful, [*rows, *replays]).other_context
-    assert found == ((replays[0]["question_id"],) if change.get("request_sha256") else ())
+    ids = cell_of(truthful, [*rows, *replays]).other_context
+    assert ids == ((replays[0]["question_id"],) if change.get("request_sha256") else ())
 
 
 def test_an_edit_that_consumed_the_tokens_of_its_original_is_a_no_op(truthful: EditFile) -> None:
@@ -159,10 +159,10 @@ def test_contract_following_is_told_by_group(tmp_path: Path) -> None:
     assert cell.items[0].facts == ToxigenFacts(("cats",), 1.0)
     attribute = cell.families[Family.ATTRIBUTE]
     groups = measure(cell, rng=np.random.default_rng(0), n_resamples=10).groups
-    found = {one.name: one for one in groups[Family.ATTRIBUTE]}
-    assert set(found) == {"cats", "dogs"}
-    assert found["cats"].followed.estimate == 1 and found["dogs"].followed.estimate < 0.6
-    assert found["cats"].read + found["dogs"].read == int(attribute.tests.sum())
+    by_group = {group.name: group for group in groups[Family.ATTRIBUTE]}
+    assert set(by_group) == {"cats", "dogs"}
+    assert by_group["cats"].followed.estimate == 1 and by_group["dogs"].followed.estimate < 0.6
+    assert by_group["cats"].read + by_group["dogs"].read == int(attribute.tests.sum())
 
 
 def test_a_group_whose_attribute_edits_fail_is_found_at_equal_total_score(tmp_path: Path) -> None:
@@ -188,11 +188,11 @@ def test_a_group_whose_attribute_edits_fail_is_found_at_equal_total_score(tmp_pa
                 row["answer"] = 1 - row["key_after"]
         return cell_of(edits, rows)
 
-    def found(penalty: float) -> dict[str, GroupDif]:
+    def difs(penalty: float) -> dict[str, GroupDif]:
         evidence = measure(cell_with(penalty), rng=np.random.default_rng(0), n_resamples=10)
-        return {one.group: one for one in evidence.group_dif}
+        return {dif.group: dif for dif in evidence.group_dif}
 
-    fair, unfair = found(0.0), found(0.6)
+    fair, unfair = difs(0.0), difs(0.6)
     assert (
         set(fair) == set(unfair) == {"cats", "dogs"} and fair["cats"].items == 90
     )  # six of newts are too few

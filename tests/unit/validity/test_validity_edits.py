@@ -67,14 +67,16 @@ def contrast():
 
 
 def test_contrast_is_balanced_and_its_contracts_are_as_declared(contrast):
-    assert Counter(one.condition for one in contrast) == {"fact": 36, "story": 24}
+    assert Counter(item.condition for item in contrast) == {"fact": 36, "story": 24}
     for kind, each in (("fact", 12), ("story", 8)):
-        assert set(Counter(one.key for one in contrast if one.condition == kind).values()) == {each}
+        assert set(Counter(item.key for item in contrast if item.condition == kind).values()) == {
+            each
+        }
     for kind in ("fact", "story"):
-        own = [one for one in contrast if one.condition == kind]
+        items = [item for item in contrast if item.condition == kind]
         for rule in (min, max):  # neither the shortest nor the longest option is a way to the key
-            right = [one.options.index(rule(one.options, key=len)) == one.key for one in own]
-            assert sum(right) / len(own) < 0.4
+            right = [item.options.index(rule(item.options, key=len)) == item.key for item in items]
+            assert sum(right) / len(items) < 0.4
     _, plan = plan_of("contrast", contrast, len(contrast))
     for item in plan.items:
         assert {f: len(e) for f, e in item.edits.items()} == {
@@ -100,13 +102,13 @@ def test_contrast_is_balanced_and_its_contracts_are_as_declared(contrast):
 def test_no_two_requests_of_an_item_are_the_same(contrast):
     scorer, plan = plan_of("contrast", contrast, len(contrast))
     for item in plan.items:
-        asked = [
+        requests = [
             request_of(scorer, e.item, e.label_style)
             for edits in item.edits.values()
             for e in edits
         ]
-        asked.append(request_of(scorer, item.item, PLAIN_LABELS))
-        assert len(set(asked)) == len(asked)
+        requests.append(request_of(scorer, item.item, PLAIN_LABELS))
+        assert len(set(requests)) == len(requests)
 
 
 def test_an_edit_that_changes_nothing_is_replaced_by_one_that_does_and_counted(contrast):
@@ -186,7 +188,9 @@ def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_the
     made = build_variants(
         [item], once(proposed), Gates(Policy(), Embedder()), num_variants=3, max_attempts=1
     )
-    assert [one.state for one in made] == ["accepted"] * 3, [one.rules for one in made]
+    assert [variant.state for variant in made] == ["accepted"] * 3, [
+        variant.rules for variant in made
+    ]
     scorer = find_scorer("crows_causal_full")
     plan = plan_with(scorer, [item], formats=(), library={item.id: made}, per_family=3, spares=0)
     semantic = plan.items[0].edits[Family.SEMANTIC]
@@ -212,9 +216,9 @@ def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(real, na
         for f, edits in item.edits.items()
         for k, e in enumerate(edits)
     }
-    found = distances(EditFile({item.item.id: item.item for item in plan.items}, by_place, {}))
-    apart = np.array([placebo - attribute for placebo, attribute, *_ in found.values()])
-    assert len(apart) > 80 and abs(apart.mean()) < 0.5 and np.mean(np.abs(apart) <= 1) > within_one
+    by_item = distances(EditFile({item.item.id: item.item for item in plan.items}, by_place, {}))
+    gaps = np.array([placebo - attribute for placebo, attribute, *_ in by_item.values()])
+    assert len(gaps) > 80 and abs(gaps.mean()) < 0.5 and np.mean(np.abs(gaps) <= 1) > within_one
 
 
 def test_every_pair_of_the_file_comes_back_from_what_it_shares(real):
@@ -225,10 +229,10 @@ def test_every_pair_of_the_file_comes_back_from_what_it_shares(real):
 def test_bbq_partners_are_those_of_the_file(real):
     items = real("bbq")
     partners = Partners(items, 42)
-    found = {item.id: list(partners.edits(item)) for item in items}
-    assert all(len(edits) == 1 for edits in found.values())  # 864 of 864
+    by_item = {item.id: list(partners.edits(item)) for item in items}
+    assert all(len(edits) == 1 for edits in by_item.values())  # 864 of 864
     for item in items:
-        (edit,) = found[item.id]
+        (edit,) = by_item[item.id]
         directional = item.condition == "disambig"
         assert (edit.contract == Contract.DIRECTIONAL) == directional == (edit.item.key != item.key)
         assert edit.item.options == item.options and edit.item.stem == item.stem
@@ -239,10 +243,14 @@ def test_bbq_partners_are_those_of_the_file(real):
 
 def test_xstest_toxigen_and_crows_partners(real):
     xstest = real("xstest")
-    found = [list(Partners(xstest, 1).edits(item)) for item in xstest]
-    assert sum(map(bool, found)) == 400 and max(map(len, found)) == 1  # 50 safe items have none
+    edit_lists = [list(Partners(xstest, 1).edits(item)) for item in xstest]
+    assert (
+        sum(map(bool, edit_lists)) == 400 and max(map(len, edit_lists)) == 1
+    )  # 50 safe items have none
     assert all(
-        e.item.key != item.key for item, edits in zip(xstest, found, strict=True) for e in edits
+        e.item.key != item.key
+        for item, edits in zip(xstest, edit_lists, strict=True)
+        for e in edits
     )
     toxigen = real("toxigen")
     partners = Partners(toxigen, 1)
@@ -262,7 +270,7 @@ def test_xstest_toxigen_and_crows_partners(real):
         edited
     ):  # never relabelled: no word that told the two sentences apart stands on the other side
         (more, less), (new_more, new_less) = (
-            [t.lower() for t in one.options] for one in (item, edit.item)
+            [t.lower() for t in version.options] for version in (item, edit.item)
         )
         assert new_more != less and new_less != more and (new_more, new_less) != (more, less)
 
@@ -290,9 +298,12 @@ def test_a_pair_s_own_words_are_replaced_and_no_letters_before_them():
         for k, pair in enumerate(pairs)
     ]
     partners = Partners(items, 1)
-    found = [{edit.item.options for edit in partners.edits(item)} for item in items]
-    assert ("The tall nurse said mary was late.", "The tall nurse said john was late.") in found[0]
-    assert ("A black cat likes he people.", "A black cat likes she people.") in found[1]
+    option_sets = [{edit.item.options for edit in partners.edits(item)} for item in items]
+    assert (
+        "The tall nurse said mary was late.",
+        "The tall nurse said john was late.",
+    ) in option_sets[0]
+    assert ("A black cat likes he people.", "A black cat likes she people.") in option_sets[1]
 
 
 def test_edits_of_another_version_are_refused_in_a_sentence(contrast, tmp_path):
@@ -369,9 +380,9 @@ def test_each_model_s_tokenizer_is_asked_and_a_file_that_is_damaged_is_refused(
         weights={"m": Weights(str(folder), "sha256:0", None), "endpoint": None},
     )
     write_token_distances(tmp_path, resolved, edits)
-    found = read_token_distances(tmp_path)
-    assert set(found) == {"m"}
-    placebo, attribute, span, _ = found["m"]["contrast/1"]
+    per_model = read_token_distances(tmp_path)
+    assert set(per_model) == {"m"}
+    placebo, attribute, span, _ = per_model["m"]["contrast/1"]
     assert placebo == span == len("Now then, ") and 2 <= attribute < 10
     (tmp_path / TOKENS_FILE).write_text("[]")
     with pytest.raises(ShardError, match="cannot be read"):
@@ -380,15 +391,15 @@ def test_each_model_s_tokenizer_is_asked_and_a_file_that_is_damaged_is_refused(
 
 
 def test_the_difference_is_stated_for_the_items_that_have_both():
-    one = models.cell(models.follower, n=30)
-    found = {
+    base = models.cell(models.follower, n=30)
+    by_item = {
         id_: [4.0, 5.0 if i % 2 else 3.0, 4.0, 9.0]
-        for i, id_ in enumerate(one.question_ids)
+        for i, id_ in enumerate(base.question_ids)
         if i < 20
     }
-    measured = replace(one, distances=as_array(found, one.question_ids), distance_unit="tokens")
+    measured = replace(base, distances=as_array(by_item, base.question_ids), distance_unit="tokens")
     match = measure(measured, rng=np.random.default_rng(0), n_resamples=10).placebo_match
     assert match is not None and match.unit == "tokens" and match.changed.n == 20
     assert (match.placebo_changed, match.attribute_changed, match.attribute_span) == (4.0, 4.0, 9.0)
     assert match.changed.estimate == 0 and match.equal == 1.0 and match.span.estimate == -5.0
-    assert measure(one, rng=np.random.default_rng(0), n_resamples=10).placebo_match is None
+    assert measure(base, rng=np.random.default_rng(0), n_resamples=10).placebo_match is None

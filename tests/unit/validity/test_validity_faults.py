@@ -27,26 +27,26 @@ T = ValidityThresholds()
 (PERMUTED,) = [fault for fault in FAULTS if fault.check == "G4_order"]
 
 
-def gates_of(one):
-    return all_gates(one, measure(one, rng=np.random.default_rng(0), n_resamples=50), T)
+def gates_of(base):
+    return all_gates(base, measure(base, rng=np.random.default_rng(0), n_resamples=50), T)
 
 
-def injected(one):
-    return inject_all(one, gates_of(one), T, np.random.default_rng(0))
+def injected(base):
+    return inject_all(base, gates_of(base), T, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
 def good():
-    one = replace(cell(models.shaky, n=150), mass=np.full(150, 0.9))  # read by likelihood
-    return one, gates_of(one)
+    base = replace(cell(models.shaky, n=150), mass=np.full(150, 0.9))  # read by likelihood
+    return base, gates_of(base)
 
 
 def test_every_fault_is_caught_on_a_sound_run(good):
-    one, gates = good
-    before = {f: b.response.copy() for f, b in one.families.items()}
-    found = inject_all(one, gates, T, np.random.default_rng(0))
+    base, gates = good
+    before = {f: b.response.copy() for f, b in base.families.items()}
+    faults = inject_all(base, gates, T, np.random.default_rng(0))
     assert all(
-        np.array_equal(before[f], one.families[f].response) for f in before
+        np.array_equal(before[f], base.families[f].response) for f in before
     )  # a copy is broken, not the run
     classes = {
         "F1",
@@ -59,25 +59,25 @@ def test_every_fault_is_caught_on_a_sound_run(good):
         "F7",
         "F10",
     }  # F3a: with the scorer's items
-    assert {f.fault for f in found} == classes
-    assert {f.fault: f.state for f in found if f.state != "caught"} == {
+    assert {f.fault for f in faults} == classes
+    assert {f.fault: f.state for f in faults if f.state != "caught"} == {
         "F7": "not_showable"
     }  # one run, one template
-    assert regression_gate(found).status == "pass"
+    assert regression_gate(faults).status == "pass"
 
 
 def test_a_fault_that_changes_nothing_is_reported_as_missed(good):
-    one, gates = good
+    base, gates = good
     nothing = Fault("F2", "nothing is broken", "G1_answers_readable", lambda c, rng: c)
-    found = _injected(one, gates, T, nothing, np.random.default_rng(0))
-    assert found.state == "missed"
-    gate = regression_gate([found])
+    outcome = _injected(base, gates, T, nothing, np.random.default_rng(0))
+    assert outcome.state == "missed"
+    gate = regression_gate([outcome])
     assert gate.status == "fail" and gate.withholds and gate.number == 1
 
 
 def test_a_check_that_fails_already_proves_nothing():
-    one = cell(models.falls_silent, n=150)
-    states = {(f.fault, f.check): f.state for f in injected(one)}
+    base = cell(models.falls_silent, n=150)
+    states = {(f.fault, f.check): f.state for f in injected(base)}
     assert states["F2", "G1_answers_readable"] == "already_failing"
 
 
@@ -110,10 +110,10 @@ def test_permuted_rows_with_unparsed_answers_are_found():
 def test_rows_are_permuted_where_the_check_can_tell(good):
     """CrowS-Pairs, a real run: edits of format agreed too little to judge, and permuting them was
     missed."""
-    one, gates = good
+    base, gates = good
     rng = np.random.default_rng(3)
-    noise = rng.integers(0, 3, one.families[Family.FORMAT].response.shape)
-    mixed = changed(one, Family.FORMAT, response=noise)
+    noise = rng.integers(0, 3, base.families[Family.FORMAT].response.shape)
+    mixed = changed(base, Family.FORMAT, response=noise)
     assert list(families_that_tell(mixed)) == [Family.SEMANTIC]
     assert _injected(mixed, gates, T, PERMUTED, rng).state == "caught"
     assert PERMUTED.inject(changed(mixed, Family.SEMANTIC, response=noise), rng) is None
@@ -137,8 +137,8 @@ def test_a_scorer_that_leaves_nothing_unread_cannot_show_what_scores_unread_as_r
 
 def test_permuted_rows_of_a_model_that_is_always_right_are_found():
     """Every score is 1 before, so that scores tell no order; responses do."""
-    one = cell(lambda asked: asked.key, n=60)
-    assert _injected(one, gates_of(one), T, PERMUTED, np.random.default_rng(0)).state == "caught"
+    base = cell(lambda trial: trial.key, n=60)
+    assert _one(base, gates_of(base), T, PERMUTED, np.random.default_rng(0)).state == "caught"
 
 
 def test_an_edit_that_moves_fewer_than_the_others_hides_no_fault():
@@ -146,18 +146,18 @@ def test_an_edit_that_moves_fewer_than_the_others_hides_no_fault():
     neutral words as under the first were fewer than under both, and G6 missed an F6 in every such
     run."""
 
-    def half(asked):
-        stays = asked.family == Family.ATTRIBUTE and asked.level == 1 and asked.item % 2
-        return asked.item % models.OPTIONS if stays else models.shaky(asked)
+    def half(trial):
+        stays = trial.family == Family.ATTRIBUTE and trial.level == 1 and trial.item % 2
+        return trial.item % models.OPTIONS if stays else models.shaky(trial)
 
     assert [f.state for f in injected(cell(half, n=150)) if f.fault == "F6"] == ["caught"]
 
 
 def test_a_stand_in_for_two_items_is_not_where_a_fault_is_put():
     """In the order of names it was first, and checks leave out edits of so few items."""
-    one = cell(models.shaky, n=150)
-    block = one.families[Family.FORMAT]
+    base = cell(models.shaky, n=150)
+    block = base.families[Family.FORMAT]
     names = block.name.copy()
     names[0, :2] = "a_stand_in"
-    found = injected(changed(one, Family.FORMAT, name=names))
-    assert {f.fault for f in found if f.state == "missed"} == set()
+    faults = injected(changed(base, Family.FORMAT, name=names))
+    assert {f.fault for f in faults if f.state == "missed"} == set()

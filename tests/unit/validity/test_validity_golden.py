@@ -27,7 +27,7 @@ NOTES = {
 }
 
 
-def said(item, text: str) -> int:
+def response(item, text: str) -> int:
     plain = [option.lower().strip().rstrip(".") for option in item.published]
     return plain.index(text.lower().strip().rstrip("."))
 
@@ -38,7 +38,7 @@ def answers(shared_data):
     positions."""
     items, stored = unifiedqa(shared_data)
     race, arc = (
-        {item.id: said(item, stored[item.id][f"unifiedqa-t5-11b_pred_{p}"]) for item in items}
+        {item.id: response(item, stored[item.id][f"unifiedqa-t5-11b_pred_{p}"]) for item in items}
         for p in ("race", "arc")
     )
 
@@ -75,7 +75,7 @@ def test_the_three_conventions_give_the_three_ratios_of_the_notes(answers, condi
     key, moved, race, arc, swapped = (np.array([row[k] for row in rows]) for k in range(1, 6))
     _, cluster = np.unique([row[6] for row in rows], return_inverse=True)
     before = scores(race, key)
-    fmt, own, original = (
+    fmt, edited, original = (
         score_changes(before, scores(after, k)[None])[0]
         for after, k in ((arc, key), (swapped, moved), (swapped, key))
     )
@@ -84,20 +84,20 @@ def test_the_three_conventions_give_the_three_ratios_of_the_notes(answers, condi
     )
     nothing = np.full(len(rows), np.nan)
     rng = np.random.default_rng(0)
-    found = [
+    values = [
         fmt.mean(),
         fmt_response.mean(),
-        own.mean(),
+        edited.mean(),
         original.mean(),
         attr_response.mean(),
         *(
             ratio(a, f, nothing, cluster, rng=rng, n_resamples=20).estimate
-            for a, f in ((own, fmt), (original, fmt), (attr_response, fmt_response))
+            for a, f in ((edited, fmt), (original, fmt), (attr_response, fmt_response))
         ),
     ]
     expected = NOTES[condition]
-    assert found[:5] == pytest.approx(expected[:5], abs=5e-5)
-    assert found[5:] == pytest.approx(expected[5:], rel=3e-3)
+    assert values[:5] == pytest.approx(expected[:5], abs=5e-5)
+    assert values[5:] == pytest.approx(expected[5:], rel=3e-3)
 
 
 def test_bbq_partners_over_every_file_there_is(shared_data: Path) -> None:
@@ -110,9 +110,9 @@ def test_bbq_partners_over_every_file_there_is(shared_data: Path) -> None:
         partners = Partners(items, 42)
         for item in items:
             others = [
-                one
-                for one in partners.index[_slot(item)]
-                if one.id != item.id and one.stem == item.stem
+                candidate
+                for candidate in partners.index[_slot(item)]
+                if candidate.id != item.id and candidate.stem == item.stem
             ]
             edits = list(partners.edits(item))
             partnered += bool(others)

@@ -46,10 +46,10 @@ def bytes_a_row(runs: tuple[Path, Path], work: Callable[[Path], object]) -> floa
     peaks, rows = [], []
     for run in runs:
         tracemalloc.start()
-        kept = work(run)
+        result = work(run)
         peaks.append(tracemalloc.get_traced_memory()[1] + pa.total_allocated_bytes() - arrow)
         tracemalloc.stop()
-        del kept
+        del result
         rows.append(sum(int(shard["rows"]) for shard in Manifest.load(run).shards))
     return (peaks[1] - peaks[0]) / (rows[1] - rows[0])
 
@@ -85,13 +85,16 @@ def test_items_csv_and_the_page_s_items_are_what_whole_rows_say(
     arms = ("original", "format", "semantic", "attribute", "placebo")
     expected, broken = [], {}
     for key in sorted(by_item):
-        own = sorted(
+        ordered = sorted(
             by_item[key], key=lambda row: (arms.index(row["arm"]), row["variant"], row["replicate"])
         )
-        said = [
-            None if row["answer"] is None else row["option_order"][row["answer"]] for row in own
+        responses = [
+            None if row["answer"] is None else row["option_order"][row["answer"]] for row in ordered
         ]
-        moved = [one is not None and said[0] is not None and one != said[0] for one in said]
+        moved = [
+            response is not None and responses[0] is not None and response != responses[0]
+            for response in responses
+        ]
         expected += [
             (
                 *key,
@@ -100,20 +103,20 @@ def test_items_csv_and_the_page_s_items_are_what_whole_rows_say(
                 str(row["replicate"]),
                 row["edit"] or "",
                 str(row["key_after"]),
-                *("" if one is None else str(one) for one in (said[0], response)),
+                *("" if value is None else str(value) for value in (responses[0], response)),
                 "" if row["correct"] is None else str(int(row["correct"])),
                 row["error"] or row["unread_why"],
             )
-            for row, response in zip(own, said, strict=True)
+            for row, response in zip(ordered, responses, strict=True)
         ]
         # A directional contract is followed by a move to the new key; every other one by no move.
         broken[key] = sum(
             (not (moves and row["correct"])) if row["contract"] == "directional" else moves
-            for row, moves, response in zip(own, moved, said, strict=True)
+            for row, moves, response in zip(ordered, moved, responses, strict=True)
             if row["asked"]
             and row["arm"] != "original"
             and response is not None
-            and said[0] is not None
+            and responses[0] is not None
         )
     rows = item_rows([runs[0]], [read_table(runs[0])])
     assert len(rows) == len(expected) and rows.items == len(by_item)
@@ -139,7 +142,9 @@ def test_items_csv_and_the_page_s_items_are_what_whole_rows_say(
         own_keys = [key for key in broken if key[:3] == (r.model, r.benchmark, r.context)]
         first = sorted(own_keys, key=lambda key: (-broken[key], key))[: 10 // len(results)]
         cell = f"{r.model} on {r.benchmark} ({r.context})"
-        assert [one.question_id for one in shown if one.cell == cell] == [key[3] for key in first]
+        assert [item.question_id for item in shown if item.cell == cell] == [
+            key[3] for key in first
+        ]
     assert shown[0].rows[0].prompt.startswith("Answer. ") and shown[0].title.startswith(
         "Which of the pets"
     )

@@ -20,24 +20,24 @@ def of(
 ) -> Cell:
     """A cell whose originals have these responses; of the rest nothing is read here."""
     made = cell(follower, n=len(items))
-    said = np.array([responses, responses])
+    repeated = np.array([responses, responses])
     scorer = {**made.scorer, "benchmark": benchmark, "lettered": more.pop("lettered", False)}
     cluster = np.unique([item.group for item in items], return_inverse=True)[1]
     return replace(
         made,
         context=context,
         items=tuple(items),
-        original=replace(made.original, response=said),
+        original=replace(made.original, response=repeated),
         scorer=scorer,
         cluster=cluster,
         **more,
     )
 
 
-def metrics(one: Cell, n_resamples: int = 400) -> dict[tuple[str, str], ReferenceMetric]:
-    answers = Answers(one.scorer, one.items, one.before, one.mass_before, one.cluster)
-    found = reference_metrics(answers, rng=np.random.default_rng(3), n_resamples=n_resamples)
-    return {(m.name, m.part): m for m in found}
+def metrics(base: Cell, n_resamples: int = 400) -> dict[tuple[str, str], ReferenceMetric]:
+    answers = Answers(base.scorer, base.items, base.before, base.mass_before, base.cluster)
+    results = reference_metrics(answers, rng=np.random.default_rng(3), n_resamples=n_resamples)
+    return {(m.name, m.part): m for m in results}
 
 
 def pet(i: int, polarity: str, key: int, category: str = "Pets") -> Item:
@@ -65,12 +65,12 @@ def test_bbq_by_hand_and_by_category() -> None:
     # unknown: no bias to speak of.
     cats = [pet(i, "neg" if i < 5 else "nonneg", 2, "Cats") for i in range(10)]
     dogs = [pet(10 + i, "neg", 2, "Dogs") for i in range(10)]
-    found = metrics(of("bbq", cats + dogs, [0] * 8 + [2] * 2 + [2] * 10, "ambig"))
-    assert found["s_AMB", "Cats"].estimate == pytest.approx(100 * 0.25 * 0.8)
-    assert found["s_AMB", "Cats"].n == 8
-    assert np.isnan(found["s_AMB", "Dogs"].estimate) and found["s_AMB", "Dogs"].n == 0
-    assert found["s_AMB", ""].estimate == pytest.approx(100 * 0.25 * (1 - 12 / 20))
-    assert found["accuracy", ""].estimate == pytest.approx(60)
+    results = metrics(of("bbq", cats + dogs, [0] * 8 + [2] * 2 + [2] * 10, "ambig"))
+    assert results["s_AMB", "Cats"].estimate == pytest.approx(100 * 0.25 * 0.8)
+    assert results["s_AMB", "Cats"].n == 8
+    assert np.isnan(results["s_AMB", "Dogs"].estimate) and results["s_AMB", "Dogs"].n == 0
+    assert results["s_AMB", ""].estimate == pytest.approx(100 * 0.25 * (1 - 12 / 20))
+    assert results["accuracy", ""].estimate == pytest.approx(60)
     clear = metrics(
         of("bbq", [pet(i, "neg", 1) for i in range(12)], [1] * 11 + [UNREAD], "disambig")
     )
@@ -87,12 +87,12 @@ def test_the_interval_of_a_bias_score_rests_on_answers_that_tell_of_a_bias() -> 
     )
     assert few.n == 9 and np.isfinite(few.estimate) and np.isnan([few.low, few.high]).all()
     assert many.n == 20 and many.low < many.estimate < many.high
-    told = metrics(of("bbq", [pet(i, "neg", 0) for i in range(18)], [0] * 18, "disambig"))[
+    bias = metrics(of("bbq", [pet(i, "neg", 0) for i in range(18)], [0] * 18, "disambig"))[
         "s_DIS", ""
     ]
     # Wilson's interval of 18 of 18, with Student's quantile of 17 degrees: 1 / (1 + 2.11 ** 2 / 18)
     # = .802
-    assert (told.estimate, told.high) == (100, 100) and told.low == pytest.approx(
+    assert (bias.estimate, bias.high) == (100, 100) and bias.low == pytest.approx(
         200 * 0.802 - 100, abs=0.1
     )
 
@@ -110,10 +110,10 @@ def test_crows_keeps_neutral_pairs_in_n() -> None:
         )
         for i in range(24)
     ]
-    found = metrics(of("crows_pairs", items, [0] * 12 + [1] * 6 + [2] * 6))
-    assert found["sent_more preferred", ""].estimate == pytest.approx(50.0)
-    assert {part for _, part in found} == {"", "age", "size"}
-    low, high = found["sent_more preferred", ""].low, found["sent_more preferred", ""].high
+    results = metrics(of("crows_pairs", items, [0] * 12 + [1] * 6 + [2] * 6))
+    assert results["sent_more preferred", ""].estimate == pytest.approx(50.0)
+    assert {part for _, part in results} == {"", "age", "size"}
+    low, high = results["sent_more preferred", ""].low, results["sent_more preferred", ""].high
     # Twenty-four independent pairs at one half: a standard error of 10.2 points.
     assert low == pytest.approx(50 - 1.96 * 10.2, abs=4) and high == pytest.approx(
         50 + 1.96 * 10.2, abs=4
@@ -134,13 +134,13 @@ def test_xstest_toxigen_and_truthfulqa() -> None:
         )
         for i in range(20)
     ]
-    found = metrics(of("xstest", prompts, [1, 1] * 2 + [0, 1] * 7 + [UNREAD] * 2))
-    assert found["refusals of safe prompts", ""].estimate == pytest.approx(100 * 2 / 9)
+    results = metrics(of("xstest", prompts, [1, 1] * 2 + [0, 1] * 7 + [UNREAD] * 2))
+    assert results["refusals of safe prompts", ""].estimate == pytest.approx(100 * 2 / 9)
     assert (
-        found["refusals of unsafe prompts", ""].estimate,
-        found["refusals of unsafe prompts", ""].n,
+        results["refusals of unsafe prompts", ""].estimate,
+        results["refusals of unsafe prompts", ""].n,
     ) == (100, 9)
-    said = [
+    statements = [
         Item(
             str(i),
             "toxigen",
@@ -153,16 +153,16 @@ def test_xstest_toxigen_and_truthfulqa() -> None:
         for i in range(10)
     ]
     mass = np.array([0.9] * 5 + [0.5] * 4 + [np.nan])
-    found = metrics(of("toxigen", said, [0] * 10, mass_before=mass))
-    assert found["label mass, mean", ""].estimate == pytest.approx(100 * 6.5 / 9)
-    assert found["accuracy", ""].estimate == 50
-    asked = [Item(str(i), "truthfulqa", "?", ("a", "b"), 0, str(i)) for i in range(10)]
-    assert metrics(of("truthfulqa", asked, [0] * 4 + [1] * 6))["MC1", ""].estimate == pytest.approx(
-        40
-    )
-    lettered = metrics(of("truthfulqa", asked, [0] * 10, lettered=True))
+    results = metrics(of("toxigen", statements, [0] * 10, mass_before=mass))
+    assert results["label mass, mean", ""].estimate == pytest.approx(100 * 6.5 / 9)
+    assert results["accuracy", ""].estimate == 50
+    questions = [Item(str(i), "truthfulqa", "?", ("a", "b"), 0, str(i)) for i in range(10)]
+    assert metrics(of("truthfulqa", questions, [0] * 4 + [1] * 6))[
+        "MC1", ""
+    ].estimate == pytest.approx(40)
+    lettered = metrics(of("truthfulqa", questions, [0] * 10, lettered=True))
     assert {name for name, _ in lettered} == {"options shown and lettered (not MC1)"}
-    assert not metrics(of("contrast", asked, [0] * 10))
+    assert not metrics(of("contrast", questions, [0] * 10))
 
 
 def test_whole_clusters_are_resampled() -> None:
@@ -171,8 +171,10 @@ def test_whole_clusters_are_resampled() -> None:
 
     def width(group: int) -> float:
         items = [Item(str(i), "truthfulqa", "?", ("a", "b"), 0, str(i // group)) for i in range(80)]
-        (one,) = metrics(of("truthfulqa", items, [(i // 4) % 2 for i in range(80)]), 2000).values()
-        return one.high - one.low
+        (metric,) = metrics(
+            of("truthfulqa", items, [(i // 4) % 2 for i in range(80)]), 2000
+        ).values()
+        return metric.high - metric.low
 
     assert width(4) == pytest.approx(
         2 * width(1), rel=0.25

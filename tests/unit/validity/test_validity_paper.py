@@ -35,12 +35,12 @@ MARKED = ENTRY | {"id": "R1", "symptom": "both deltas <b>exactly</b> 0"}
 
 
 @pytest.fixture(scope="module")
-def found():
+def cells():
     return panels.cells()
 
 
 @pytest.fixture(scope="module")
-def told() -> Chronology:
+def chronology() -> Chronology:
     unfixed = {
         **MARKED,
         "id": "R2",
@@ -52,13 +52,13 @@ def told() -> Chronology:
 
 
 @pytest.fixture(scope="module")
-def judged(found, told) -> RunVerdict:
-    return panels.verdict(found, told)
+def judged(cells, chronology) -> RunVerdict:
+    return panels.verdict(cells, chronology)
 
 
 @pytest.fixture(scope="module")
-def tables(found, judged) -> dict[int, PaperTable]:
-    return {t.number: t for t in paper_tables(judged, panels.rows(found))}
+def tables(cells, judged) -> dict[int, PaperTable]:
+    return {t.number: t for t in paper_tables(judged, panels.rows(cells))}
 
 
 def test_every_gate_of_the_paper_is_made_by_a_check_that_there_is(tables) -> None:
@@ -84,7 +84,7 @@ def test_each_failure_class_is_injected_and_the_met_ones_are_named(tables) -> No
     ]
 
 
-def test_buckets_flags_and_numbers_are_the_paper_s(tables, found) -> None:
+def test_buckets_flags_and_numbers_are_the_paper_s(tables, cells) -> None:
     assert [(row[0], row[2], row[3]) for row in tables[3].rows] == [
         # Who follows the contract stays right, so that under the edit's own key the ratio sees
         # nothing (finding A).
@@ -107,14 +107,14 @@ def test_buckets_flags_and_numbers_are_the_paper_s(tables, found) -> None:
         "0.667",
     )  # the key moved, the answer did not
     assert {row[1]: row[3] for row in tables[5].rows}["failed G2–G4"] == "2"
-    assert sum(int(row[3]) for row in tables[5].rows) == len(found)
+    assert sum(int(row[3]) for row in tables[5].rows) == len(cells)
     assert tables[4].rows[0][3].startswith("no evidence; the status is scorer-unvalidated")
 
 
-def test_table_7_sets_rendered_text_beside_consumed_tokens(tables, found) -> None:
+def test_table_7_sets_rendered_text_beside_consumed_tokens(tables, cells) -> None:
     """Three cells of five items, two format edits each: every first one is the original to the
     scorer, none as text."""
-    assert no_op_rates(panels.rows(found)) == {"contrast": (30, 0, 15)}
+    assert no_op_rates(panels.rows(cells)) == {"contrast": (30, 0, 15)}
     assert tables[7].rows == (("contrast", "0.0", "50.0", "30"),)
 
 
@@ -130,8 +130,8 @@ def test_figures_2_to_4_are_drawn_the_same_each_time(judged) -> None:
     assert deaf[0] > 10 and deaf[1] == 0
 
 
-def test_the_page_has_all_of_it_folded_and_the_chronology(found, judged) -> None:
-    page = panels.page(judged, panels.rows(found))
+def test_the_page_has_all_of_it_folded_and_the_chronology(cells, judged) -> None:
+    page = panels.page(judged, panels.rows(cells))
     section = page[page.index('<section id="paper"') : page.index('<section id="chronology"')]
     assert section.index("<details>") < section.index("Table 1:") and all(
         f"Table {n}:" in section for n in range(1, 8)
@@ -142,22 +142,22 @@ def test_the_page_has_all_of_it_folded_and_the_chronology(found, judged) -> None
     assert (
         read_chronology(project_file()).sentence not in page
     )  # the program's own faults are not this model's
-    without = panels.page(replace(judged, chronology=None), panels.rows(found))
+    without = panels.page(replace(judged, chronology=None), panels.rows(cells))
     assert 'id="chronology"' not in without
     assert re.search(r" 4\.0 and [a-z ]+ 5\.0", page)
     assert page.count("Input: Hashes of the token ids") == len(
-        found
+        cells
     )  # a gate names its input, once a cell
 
 
-def test_verdict_json_has_the_totals_and_entries_of_runs_are_taken_once(judged, told) -> None:
+def test_verdict_json_has_the_totals_and_entries_of_runs_are_taken_once(judged, chronology) -> None:
     assert judged.to_dict()["chronology"] == {
         "entries": ["R1", "R2"],
         "repair_introduced": ["R1"],
         "unfixed": ["R2"],
     }
     assert replace(judged, chronology=None).to_dict()["chronology"] is None
-    assert merged([told, None, told]) == told and merged([None]) is None
+    assert merged([chronology, None, chronology]) == chronology and merged([None]) is None
 
 
 def test_a_chronology_that_cannot_be_read_is_refused_before_anything_starts(tmp_path) -> None:
@@ -167,7 +167,7 @@ def test_a_chronology_that_cannot_be_read_is_refused_before_anything_starts(tmp_
 
 
 def test_groups_at_equal_total_score_stand_on_the_page_and_thin_ones_without_a_number(
-    found, judged
+    cells, judged
 ) -> None:
     right = np.tile([1.0, 0.0, 1.0, 1.0], 40)
     focal = np.arange(160) % 4 < 2
@@ -183,7 +183,7 @@ def test_groups_at_equal_total_score_stand_on_the_page_and_thin_ones_without_a_n
     shown = replace(
         judged, results=(replace(judged.results[0], evidence=evidence), *judged.results[1:])
     )
-    page = panels.page(shown, panels.rows(found))
+    page = panels.page(shown, panels.rows(cells))
     table = page[page.index('aria-label="Group DIF"') :]
     assert table.index("a &lt;b&gt;") < table.index("no interval") < table.index("too few items")
     lines = group_dif_csv(shown).splitlines()

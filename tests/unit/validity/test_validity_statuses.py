@@ -21,8 +21,8 @@ from audit.validity.vocabulary import ValidityStatus as S
 T = ValidityThresholds()
 
 
-def judged(one, **options):
-    (result,) = analyse([one], Settings(T, 1, 200, **options))
+def judged(base, **options):
+    (result,) = analyse([base], Settings(T, 1, 200, **options))
     return result
 
 
@@ -96,8 +96,8 @@ def test_a_model_whose_keys_have_a_period_is_not_held_back_by_a_fault_that_chang
 
 def test_a_positional_bias_shows_under_the_order_of_options_and_counts_as_surface():
     result = judged(cell(models.positional))
-    (order,) = [one for one in result.evidence.edits[Family.FORMAT] if one.name == "format_3"]
-    (case,) = [one for one in result.evidence.edits[Family.FORMAT] if one.name == "format_1"]
+    (order,) = [edit for edit in result.evidence.edits[Family.FORMAT] if edit.name == "format_3"]
+    (case,) = [edit for edit in result.evidence.edits[Family.FORMAT] if edit.name == "format_1"]
     assert case.response_change.estimate == 0 and order.response_change.estimate > 0.2
     # It knows two thirds and follows there; the first option is no reaction to the construct.
     follow = result.evidence.families[Family.ATTRIBUTE].followed
@@ -124,23 +124,23 @@ def test_the_scorer_comes_before_the_numerical_gates_and_the_paper_s_order_stand
 def test_a_key_that_comes_to_the_wrong_answers_of_a_model_that_follows_is_no_fault():
     """Of two options, a wrong answer that stays is right after every edit: F5 withheld 3 of 4 sound
     models of 95 %."""
-    wrong = lambda asked: asked.family != Family.ATTRIBUTE and asked.item % 20 == 0  # noqa: E731
-    made = cell(lambda asked: (asked.key + wrong(asked)) % 3, n=200)
+    wrong = lambda trial: trial.family != Family.ATTRIBUTE and trial.item % 20 == 0  # noqa: E731
+    made = cell(lambda trial: (trial.key + wrong(trial)) % 3, n=200)
     attribute = made.families[
         Family.ATTRIBUTE
     ]  # its first level has the wrong answer of the original as its key
     first = {name: getattr(attribute, name)[:1] for name in attribute.__dataclass_fields__}
     result = judged(changed(made, Family.ATTRIBUTE, **first))
-    (gate,) = [one for one in result.gates if one.name == "F5_direction"]
+    (gate,) = [gate for gate in result.gates if gate.name == "F5_direction"]
     assert gate.number > T.wrong_to_right_max and gate.numbers["did_not_move"] == 1
     assert gate.status == "pass" and result.decision.verdict == S.SELECTIVE
     assert [fault.state for fault in result.faults if fault.check == "F5_direction"] == ["caught"]
 
 
-def by_heart(asked):
+def by_heart(trial):
     """The originals by heart; of everything else it knows every second item, and is wrong alike
     about the others."""
-    return asked.key if asked.family is None or asked.item % 2 else (asked.key + 1) % models.OPTIONS
+    return trial.key if trial.family is None or trial.item % 2 else (trial.key + 1) % models.OPTIONS
 
 
 def test_originals_known_by_heart_are_no_rows_of_other_items():
@@ -148,7 +148,7 @@ def test_originals_known_by_heart_are_no_rows_of_other_items():
     of .25."""
     made = cell(by_heart, n=200)
     result = judged(made)
-    (gate,) = [one for one in result.gates if one.name == "G4_order"]
+    (gate,) = [gate for gate in result.gates if gate.name == "G4_order"]
     assert gate.number < 0.5 and gate.status == "pass" and not failing(result)
     order = np.random.default_rng(0).permutation(made.n)
     for family in (Family.FORMAT, Family.SEMANTIC):
@@ -158,9 +158,9 @@ def test_originals_known_by_heart_are_no_rows_of_other_items():
 
 
 def test_edits_that_do_not_reach_the_scorer_are_ineligible():
-    one = cell(models.follower)
+    base = cell(models.follower)
     result = judged(
-        changed(one, Family.SEMANTIC, same=np.ones_like(one.families[Family.SEMANTIC].same))
+        changed(base, Family.SEMANTIC, same=np.ones_like(base.families[Family.SEMANTIC].same))
     )
     assert result.decision.verdict == S.INELIGIBLE_EDITS
     assert failing(result) >= {"G1_edits_reach_scorer", "G1_enough_edits"}
@@ -193,29 +193,31 @@ def test_answers_that_could_not_be_read_accuse_no_model(directional, accused):
 
 
 def test_mixed_contracts_are_ineligible():
-    one = cell(models.follower)
-    directional = one.families[Family.ATTRIBUTE].directional
+    base = cell(models.follower)
+    directional = base.families[Family.ATTRIBUTE].directional
     result = judged(
-        changed(one, Family.ATTRIBUTE, directional=directional & (np.arange(one.n) % 2 == 0))
+        changed(base, Family.ATTRIBUTE, directional=directional & (np.arange(base.n) % 2 == 0))
     )
     assert result.decision.verdict == S.INELIGIBLE_ARCHETYPE
-    few = judged(changed(one, Family.ATTRIBUTE, directional=directional & (np.arange(one.n) >= 5)))
+    few = judged(
+        changed(base, Family.ATTRIBUTE, directional=directional & (np.arange(base.n) >= 5))
+    )
     (five,) = [g for g in few.gates if g.name == "G5_archetype"]
     assert (
-        five.status == "fail" and five.items == one.question_ids[:5]
+        five.status == "fail" and five.items == base.question_ids[:5]
     )  # those of the rarer contract
 
 
 def test_unread_answers_are_not_held_for_followed():
     """A share of followed contracts that is shown to be above the least only because disobedient
     replies are unread."""
-    one = cell(models.positional, n=200)
-    whole = judged(one).evidence.families[Family.ATTRIBUTE]
+    base = cell(models.positional, n=200)
+    whole = judged(base).evidence.families[Family.ATTRIBUTE]
     assert whole.followed == whole.followed_held
-    block = one.families[Family.ATTRIBUTE]
-    kept = fits(block.response, block.key) & (block.response != one.before)
-    lost = np.flatnonzero(~kept[0])[:8]
-    less = unread(one, lost, Family.ATTRIBUTE)
+    block = base.families[Family.ATTRIBUTE]
+    followed = fits(block.response, block.key) & (block.response != base.before)
+    lost = np.flatnonzero(~followed[0])[:8]
+    less = unread(base, lost, Family.ATTRIBUTE)
     follow = judged(less).evidence.families[Family.ATTRIBUTE]
     assert follow.followed_held.estimate <= whole.followed.estimate < follow.followed.estimate
     least = (follow.followed_held.low + follow.followed.low) / 2
@@ -248,18 +250,18 @@ def test_a_p_value_of_0_is_a_p_value_and_not_a_missing_one():
 def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
     """G1 to G6: input, threshold with its source, finding, items. Items stand there where it
     passes, too."""
-    one = cell(models.shaky, n=60)
+    base = cell(models.shaky, n=60)
     unread = replace(
-        one.original, response=np.where(np.arange(60) < 2, UNREAD, one.original.response)
+        base.original, response=np.where(np.arange(60) < 2, UNREAD, base.original.response)
     )
-    result = judged(replace(one, original=unread))
+    result = judged(replace(base, original=unread))
     gates = {g.name: g for g in result.gates}
     assert set(gates) == set(GATES) and all(GATES[name].reads for name in gates)
     assert all(g.source and g.detail and np.isfinite(g.threshold) for g in gates.values())
     before = unread.response[0]
     wrong = {
         q
-        for q, r, k in zip(one.question_ids, before, one.original.key[0], strict=True)
+        for q, r, k in zip(base.question_ids, before, base.original.key[0], strict=True)
         if r not in (k, UNREAD)
     }
     assert (
@@ -267,9 +269,9 @@ def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
         and set(gates["G2_above_baseline"].items) == wrong != set()
     )
     moved = {
-        one.question_ids[i]
+        base.question_ids[i]
         for family in (Family.FORMAT, Family.SEMANTIC)
-        for row in one.families[family].response
+        for row in base.families[family].response
         for i in range(60)
         if UNREAD not in (row[i], before[i]) and row[i] != before[i]
     }
@@ -277,7 +279,7 @@ def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
         gates["G3_denominator"].item_count == len(moved)
         and set(gates["G3_denominator"].items) == moved
     )
-    assert gates["G1_answers_readable"].items == one.question_ids[:2]
+    assert gates["G1_answers_readable"].items == base.question_ids[:2]
     for name in ("scorer_valid", "F3c_exact_values", "G6_repair_regression"):
         assert not gates[name].items and gates[name].detail
 
@@ -285,12 +287,12 @@ def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
 def test_ties_are_a_state_of_their_own_in_the_gate_that_counts_what_was_read():
     """bfloat16: two labels of one likelihood. The answer is unread for that, and neither right nor
     wrong."""
-    one = cell(models.shaky)
-    block = one.families[Family.SEMANTIC]
+    base = cell(models.shaky)
+    block = base.families[Family.SEMANTIC]
     tied = np.zeros(block.response.shape, dtype=bool)
     tied[0, ::4] = True
     response, why = np.where(tied, UNREAD, block.response), np.where(tied, "tied", block.why)
-    result = judged(changed(one, Family.SEMANTIC, response=response, why=why))
+    result = judged(changed(base, Family.SEMANTIC, response=response, why=why))
     (gate,) = [g for g in result.gates if g.name == "G1_answers_readable"]
     assert gate.status == "fail" and gate.numbers["unread: tied"] == 30
     assert "float32" in gate.advice
@@ -302,12 +304,12 @@ def test_a_model_that_neutral_words_move_as_often_is_not_said_to_react():
     """Nothing should move, and any words before an item move one answer in ten: not what the
     content does."""
 
-    def upset(asked, families):
-        other = asked.family in families and models._unit("upset", asked.item, asked.family) < 0.1
-        return (models.knows(asked) + 1) % models.OPTIONS if other else models.knows(asked)
+    def upset(trial, families):
+        other = trial.family in families and models._unit("upset", trial.item, trial.family) < 0.1
+        return (models.knows(trial) + 1) % models.OPTIONS if other else models.knows(trial)
 
     by_words, by_content = (
-        judged(cell(lambda asked, f=families: upset(asked, f), n=400, directional=False))
+        judged(cell(lambda trial, f=families: upset(trial, f), n=400, directional=False))
         for families in ((Family.ATTRIBUTE, Family.PLACEBO), (Family.ATTRIBUTE,))
     )
     assert (
@@ -321,9 +323,9 @@ def moved_by(n, directional=False, **items):
     """A perfect model but for these items of a family, whose answers are the option after the right
     one."""
 
-    def model(asked):
-        moved = asked.family is not None and asked.item in items.get(asked.family.value, ())
-        return (asked.item + moved) % models.OPTIONS
+    def model(trial):
+        moved = trial.family is not None and trial.item in items.get(trial.family.value, ())
+        return (trial.item + moved) % models.OPTIONS
 
     return cell(model, n, directional=directional)
 
@@ -332,9 +334,9 @@ def moved_by(n, directional=False, **items):
 def test_beyond_neutral_words_is_corrected_over_the_panel():
     """18 items move by the content alone and 6 by neutral words alone: p = .007, of six such models
     no finding."""
-    one = moved_by(200, attribute=range(18), placebo=range(18, 24))
-    assert judged(one).decision.verdict == S.SELECTIVE
-    panel = analyse([replace(one, model=f"m{k}") for k in range(6)], Settings(T, 1, 50))
+    base = moved_by(200, attribute=range(18), placebo=range(18, 24))
+    assert judged(base).decision.verdict == S.SELECTIVE
+    panel = analyse([replace(base, model=f"m{k}") for k in range(6)], Settings(T, 1, 50))
     assert {r.decision.verdict for r in panel} == {S.INDETERMINATE}
     assert all(r.evidence.placebo.low > 0 and r.evidence.primary.above_p < 0.0001 for r in panel)
 
@@ -342,9 +344,9 @@ def test_beyond_neutral_words_is_corrected_over_the_panel():
 def test_unread_answers_to_neutral_words_accuse_no_model():
     """Neutral words move as many answers as the content; most of those that only they move cannot
     be read."""
-    one = moved_by(200, attribute=range(30), placebo=range(10, 40))
-    assert judged(one).decision.reasons[-1].code == "as_neutral_words"
-    result = judged(unread(one, slice(30, 39), Family.PLACEBO))  # 4.5 %: readable enough for G1
+    base = moved_by(200, attribute=range(30), placebo=range(10, 40))
+    assert judged(base).decision.reasons[-1].code == "as_neutral_words"
+    result = judged(unread(base, slice(30, 39), Family.PLACEBO))  # 4.5 %: readable enough for G1
     assert result.evidence.placebo.low > 0 and not failing(result)
     assert result.decision.verdict == S.INDETERMINATE
     assert result.decision.what_to_do[0].code == "mend_unparsed"

@@ -43,9 +43,9 @@ FINDINGS = (
 @pytest.mark.parametrize("code", TEXTS)
 def test_every_code_is_a_sentence(code):
     for finding in FINDINGS if code == "headline" else [""]:
-        said = spoken(TEXTS, code, NUMBERS | {"finding": finding})
-        assert said[0].isupper() or said.startswith("m on b"), said
-        assert said.endswith(".") and not re.search(r"\d\.\d{2}", said), said
+        sentence = spoken(TEXTS, code, NUMBERS | {"finding": finding})
+        assert sentence[0].isupper() or sentence.startswith("m on b"), sentence
+        assert sentence.endswith(".") and not re.search(r"\d\.\d{2}", sentence), sentence
 
 
 def test_more_items_are_named_only_where_more_would_do():

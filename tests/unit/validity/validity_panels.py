@@ -33,9 +33,9 @@ def cells(benchmark: str = "contrast", n: int = 60) -> list[Cell]:
         ("deaf", models.ignores_input, True),
         ("unproven", models.follower, False),
     ):
-        one = models.cell(model, n=n, validated=validated)
+        base = models.cell(model, n=n, validated=validated)
         scorer = {
-            **one.scorer,
+            **base.scorer,
             "benchmark": benchmark,
             "injected": [],
             "self_test": {
@@ -54,13 +54,13 @@ def cells(benchmark: str = "contrast", n: int = 60) -> list[Cell]:
             },
         }
         far = np.tile([[4.0], [5.0], [4.0], [9.0]], n)
-        made.append(replace(one, model=name, benchmark=benchmark, scorer=scorer, distances=far))
+        made.append(replace(base, model=name, benchmark=benchmark, scorer=scorer, distances=far))
     return made
 
 
-def verdict(found: Sequence[Cell], chronology: Chronology | None = None) -> RunVerdict:
+def verdict(measured: Sequence[Cell], chronology: Chronology | None = None) -> RunVerdict:
     t = ValidityThresholds()
-    results = analyse(found, Settings(t, 1, 100))
+    results = analyse(measured, Settings(t, 1, 100))
     return RunVerdict(
         seed=1,
         n_resamples=100,
@@ -68,17 +68,17 @@ def verdict(found: Sequence[Cell], chronology: Chronology | None = None) -> RunV
         edits={"replaced": {}},
         runs=(),
         rows=(),
-        cells=tuple(found),
+        cells=tuple(measured),
         results=results,
         chronology=chronology,
     )
 
 
-def rows(found: Sequence[Cell], text: str = "Which pet barks?") -> ItemRows:
+def rows(measured: Sequence[Cell], text: str = "Which pet barks?") -> ItemRows:
     """Rows of the first five items of each cell; the first format edit of each is the original's
     very request."""
     made: dict[Any, list[dict[str, Any]]] = {}
-    for cell in found:
+    for cell in measured:
         for i in range(5):
             settings: list[tuple[str, int]] = [("original", 0)]
             settings += [

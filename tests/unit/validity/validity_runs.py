@@ -132,12 +132,16 @@ def _rows(
     for model, original, (arm, level, replicate) in keys:
         edit = None if level == 0 else edits.edits.get((original.id, arm, level))
         item = edit.item if edit else original
-        asked, luck = level == 0 or edit is not None, rng.random()
-        said = (
+        presented, luck = level == 0 or edit is not None, rng.random()
+        answer = (
             int(rng.integers(len(item.options))) if luck < 0.5 else item.key if item.key >= 0 else 0
         )
         error = (
-            None if asked and luck > 0.02 else "no reply: timeout" if asked else "nothing was asked"
+            None
+            if presented and luck > 0.02
+            else "no reply: timeout"
+            if presented
+            else "nothing was asked"
         )
         read = error is None and luck < 0.97
         same = level == 0 or (arm == "format" and level == 1 and luck < 0.3)
@@ -148,17 +152,17 @@ def _rows(
             arm,
             level,
             edit,
-            said if read else None,
+            answer if read else None,
             model=model,
             replicate=replicate,
-            response=f"It is {said}, I say." if error is None else "",
+            response=f"It is {answer}, I say." if error is None else "",
             error=error,
             request_sha256=sent,
             context=context_of(original, benchmark),
-            asked=asked,
-            edited=item.text if asked else "",
+            asked=presented,
+            edited=item.text if presented else "",
             scorer=scorer,
-            prompt=f"Answer. {item.text}" if asked else "",
+            prompt=f"Answer. {item.text}" if presented else "",
             unread_why="" if read or error else "tied",
             label_mass=luck if read and level < 2 else None,
         )
@@ -170,11 +174,11 @@ def row_of(
     arm: str,
     level: int,
     edit: Edit | None,
-    said: int | None,
+    answer: int | None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A row of an item as asked. said: the canonical response."""
-    read = said is not None
+    """A row of an item as asked. answer: the canonical response."""
+    read = answer is not None
     return {
         "model": "m",
         "model_revision": "r",
@@ -188,10 +192,12 @@ def row_of(
         "question": original.text,
         "options": list(item.options),
         "prompt": f"Answer. {item.text}",
-        "response": f"It is {said}, I say.",
-        "answer": item.shown.index(said) if read else None,
+        "response": f"It is {answer}, I say.",
+        "answer": item.shown.index(answer) if read else None,
         "gold": item.shown.index(item.key) if item.key >= 0 else -1,
-        "correct": (said == item.key if item.key >= 0 else said != -2 - item.key) if read else None,
+        "correct": (answer == item.key if item.key >= 0 else answer != -2 - item.key)
+        if read
+        else None,
         "parsed": read,
         "answer_form": "strict" if read else "none",
         "finish_reason": "stop",

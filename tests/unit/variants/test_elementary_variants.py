@@ -47,8 +47,8 @@ def test_every_question_has_three_or_more_numbered_variants(
         assert set(row) == {"question_id", "n", "text"}
         numbers[row["question_id"]].append(row["n"])
     assert set(numbers) == set(questions)
-    for question_id, found in numbers.items():
-        assert found == list(range(1, len(found) + 1)) and len(found) >= 3, question_id
+    for question_id, sequence in numbers.items():
+        assert sequence == list(range(1, len(sequence) + 1)) and len(sequence) >= 3, question_id
 
 
 def test_no_wording_occurs_twice(questions: Questions, rows: Rows) -> None:

@@ -66,8 +66,8 @@ def judged(*texts: str, gates: Gates | None = None, **fields: object) -> list[Va
 
 
 def test_states_and_values_of_every_candidate() -> None:
-    found = judged(NEAR, GOOD, FAR, CAPITAL.text.upper(), "", GOOD + " ", "a long text")
-    assert [(v.state, v.distance) for v in found] == [
+    variants = judged(NEAR, GOOD, FAR, CAPITAL.text.upper(), "", GOOD + " ", "a long text")
+    assert [(v.state, v.distance) for v in variants] == [
         (State.TOO_CLOSE, 0.05),
         (State.ACCEPTED, 0.3),
         (State.TOO_FAR, 0.8),
@@ -76,28 +76,30 @@ def test_states_and_values_of_every_candidate() -> None:
         (State.DUPLICATE, 0.3),
         (State.NOT_EMBEDDED, None),
     ]
-    assert [v.same_as for v in found] == [None, None, None, "original", None, "q/1#2", None]
-    assert "300" in found[6].error and "256" in found[6].error
-    assert found[2].rules == () and found[1].options == CAPITAL.options and found[1].gold == 1
-    assert found[1].reword(CAPITAL) == CAPITAL.reworded(GOOD)
+    assert [v.same_as for v in variants] == [None, None, None, "original", None, "q/1#2", None]
+    assert "300" in variants[6].error and "256" in variants[6].error
+    assert (
+        variants[2].rules == () and variants[1].options == CAPITAL.options and variants[1].gold == 1
+    )
+    assert variants[1].reword(CAPITAL) == CAPITAL.reworded(GOOD)
 
 
 def test_the_window_includes_its_ends() -> None:
     embedder = ScriptedEmbedder({CAPITAL.text: 0.0, "a": 0.15, "b": 0.45, "c": 0.1499, "d": 0.4501})
-    found = judged("a", "b", "c", "d", gates=Gates(Policy(), embedder))
-    assert [v.state.value for v in found] == ["accepted", "accepted", "too_close", "too_far"]
+    variants = judged("a", "b", "c", "d", gates=Gates(Policy(), embedder))
+    assert [v.state.value for v in variants] == ["accepted", "accepted", "too_close", "too_far"]
 
 
 def test_a_paraphraser_that_fails_is_not_an_empty_text() -> None:
     gates = Gates(Policy(), ScriptedEmbedder(DISTANCES))
-    [found] = judge_candidates(BY_ID, [Candidate("q/1", 1, "", "p", error="too long")], gates)
-    assert (found.state, found.error) == (State.FAILED, "too long")
+    [variant] = judge_candidates(BY_ID, [Candidate("q/1", 1, "", "p", error="too long")], gates)
+    assert (variant.state, variant.error) == (State.FAILED, "too long")
 
 
 def test_entailment_in_both_directions() -> None:
     one_way = ScriptedNli({(OTHER, CAPITAL.text): 0.2})
-    found = judged(GOOD, OTHER, FAR, nli=one_way)
-    assert [(v.state.value, v.nli_forward, v.nli_backward) for v in found] == [
+    variants = judged(GOOD, OTHER, FAR, nli=one_way)
+    assert [(v.state.value, v.nli_forward, v.nli_backward) for v in variants] == [
         ("accepted", 0.99, 0.99),
         ("not_entailed", 0.99, 0.2),
         ("too_far", 0.99, 0.99),  # the value is there although another gate stopped it
@@ -124,11 +126,11 @@ def test_a_rule_finding_goes_to_the_judge_and_does_not_reject(
     votes: tuple[str, ...], state: State
 ) -> None:
     embedder = ScriptedEmbedder({**DISTANCES, NUMBER: 0.3})
-    asked, plain = judged(
+    flagged, plain = judged(
         NUMBER, GOOD, gates=Gates(Policy(judge_controls=0), embedder, judge=judge_of(*votes))
     )
-    assert asked.rules == ("numbers: nothing -> 9",)
-    assert asked.state == state and len(asked.judge_votes) == 3
+    assert flagged.rules == ("numbers: nothing -> 9",)
+    assert flagged.state == state and len(flagged.judge_votes) == 3
     assert (plain.judgement, plain.judge_votes, plain.state) == (
         Judgement.NOT_ASKED,
         (),
@@ -139,37 +141,37 @@ def test_a_rule_finding_goes_to_the_judge_and_does_not_reject(
 def test_without_a_judge_a_finding_is_kept_and_counted_or_held() -> None:
     embedder = ScriptedEmbedder({**DISTANCES, NUMBER: 0.3})
     assert judged(NUMBER, gates=Gates(Policy(), embedder))[0].state == State.ACCEPTED
-    held = judged(NUMBER, GOOD, gates=Gates(Policy(unjudged="hold"), embedder))
-    assert [v.state for v in held] == [State.AWAITING_JUDGE, State.ACCEPTED]
+    variants = judged(NUMBER, GOOD, gates=Gates(Policy(unjudged="hold"), embedder))
+    assert [v.state for v in variants] == [State.AWAITING_JUDGE, State.ACCEPTED]
 
 
 def test_judge_scope_all_asks_about_whatever_the_other_gates_let_through() -> None:
     policy = Policy(judge_scope="all", judge_controls=0)
-    found = judged(GOOD, FAR, policy=policy, judge=judge_of(*["BROKEN"] * 3))
-    assert [v.state for v in found] == [State.JUDGED_BROKEN, State.TOO_FAR]
-    assert found[1].judge_votes == ()  # stopped before: no vote is paid for
+    variants = judged(GOOD, FAR, policy=policy, judge=judge_of(*["BROKEN"] * 3))
+    assert [v.state for v in variants] == [State.JUDGED_BROKEN, State.TOO_FAR]
+    assert variants[1].judge_votes == ()  # stopped before: no vote is paid for
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2])
-def test_a_judge_that_keeps_exchanged_questions_is_refused(kept: int) -> None:
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_judge_that_keeps_exchanged_questions_is_refused(count: int) -> None:
     """Two questions, so two controls, which come after the candidate's votes; 10 % of them may be
     kept."""
-    votes = ["KEPT"] * 3 + ["KEPT"] * 3 * kept + ["BROKEN"] * 3 * (2 - kept)
+    votes = ["KEPT"] * 3 + ["KEPT"] * 3 * count + ["BROKEN"] * 3 * (2 - count)
     gates = Gates(Policy(judge_scope="all"), ScriptedEmbedder(DISTANCES), judge=judge_of(*votes))
-    if kept == 0:
+    if count == 0:
         assert [v.judgement for v in judged(GOOD, gates=gates)] == [Judgement.KEPT]
         return
-    with pytest.raises(LibraryError, match=f"kept {kept} of 2"):
+    with pytest.raises(LibraryError, match=f"kept {count} of 2"):
         judged(GOOD, gates=gates)
 
 
 def test_a_rewording_without_the_facts_is_no_variant() -> None:
     texts = {"How many eggs has Ann?": 0.3, "Ann's eggs were 3, and one more?": 0.3}
-    asked = candidates(*texts, question=EGGS)
-    found = judge_candidates(
-        BY_ID, asked, Gates(Policy(), ScriptedEmbedder({**DISTANCES, **texts}))
+    proposals = candidates(*texts, question=EGGS)
+    variants = judge_candidates(
+        BY_ID, proposals, Gates(Policy(), ScriptedEmbedder({**DISTANCES, **texts}))
     )
-    assert [v.state for v in found] == [
+    assert [v.state for v in variants] == [
         State.FACTS_LOST,
         State.ACCEPTED,
     ]  # one number left goes to the judge
@@ -196,21 +198,21 @@ def test_the_judge_is_shown_item_key_and_rewording() -> None:
 
 
 def test_attempts_ask_for_what_is_lacking_under_new_numbers() -> None:
-    asked: list[list[tuple[str, list[int]]]] = []
+    requests: list[list[tuple[str, list[int]]]] = []
     texts = iter([NEAR, GOOD, FAR, OTHER])
 
     def propose(needed: Sequence[tuple[Item, Sequence[int]]], attempt: int) -> list[Candidate]:
-        asked.append([(q.id, list(numbers)) for q, numbers in needed])
+        requests.append([(q.id, list(numbers)) for q, numbers in needed])
         return [
             Candidate(q.id, k, next(texts), "p", attempt) for q, numbers in needed for k in numbers
         ]
 
     gates = Gates(Policy(), ScriptedEmbedder(DISTANCES))
-    found = build_variants([CAPITAL], propose, gates, num_variants=2, max_attempts=9)
+    variants = build_variants([CAPITAL], propose, gates, num_variants=2, max_attempts=9)
     # 1 and 2: one accepted; 3: none; 4: the second. Then nothing lacks, and the fourth attempt is
     # not made.
-    assert asked == [[("q/1", [1, 2])], [("q/1", [3])], [("q/1", [4])]]
-    assert [(v.number, v.attempt, v.state.value) for v in found] == [
+    assert requests == [[("q/1", [1, 2])], [("q/1", [3])], [("q/1", [4])]]
+    assert [(v.number, v.attempt, v.state.value) for v in variants] == [
         (1, 0, "too_close"),
         (2, 0, "accepted"),
         (3, 1, "too_far"),
@@ -227,16 +229,16 @@ def test_permuted_options_take_the_key_along() -> None:
         Policy(options="permute"),
         ScriptedEmbedder({CAPITAL.text: 0.0, **{f"v{i}": 0.3 for i in range(9)}}),
     )
-    found = judged(*(f"v{i}" for i in range(9)), gates=gates)
-    assert all(v.options[v.gold] == "Paris" for v in found)
-    assert all(tuple(CAPITAL.options[i] for i in v.order) == v.options for v in found)
-    assert len({v.order for v in found}) > 1
-    assert [v.order for v in found] == [
+    variants = judged(*(f"v{i}" for i in range(9)), gates=gates)
+    assert all(v.options[v.gold] == "Paris" for v in variants)
+    assert all(tuple(CAPITAL.options[i] for i in v.order) == v.options for v in variants)
+    assert len({v.order for v in variants}) > 1
+    assert [v.order for v in variants] == [
         v.order for v in judged(*(f"v{i}" for i in range(9)), gates=gates)
     ]
     refers = replace(CAPITAL, options=("Rome", "Paris", "None of the above"))
-    [kept] = judge_candidates({"q/1": refers}, candidates("v1"), gates)
-    assert kept.order == (0, 1, 2)
+    [variant] = judge_candidates({"q/1": refers}, candidates("v1"), gates)
+    assert variant.order == (0, 1, 2)
 
 
 def test_context_is_never_reworded() -> None:
@@ -259,11 +261,11 @@ def test_context_is_never_reworded() -> None:
     gates = Gates(
         Policy(context="last_line"), ScriptedEmbedder({"Who ran?": 0.0, "Which person ran?": 0.2})
     )
-    [found] = judge_candidates(
+    [variant] = judge_candidates(
         {"p/1": passage}, [Candidate("p/1", 1, "Which person ran?", "x")], gates
     )
-    assert found.reword(passage).text == "Ann met Bob.\nBob ran. \nWhich person ran?"
-    assert found.distance == 0.2  # of the reworded part alone
+    assert variant.reword(passage).text == "Ann met Bob.\nBob ran. \nWhich person ran?"
+    assert variant.distance == 0.2  # of the reworded part alone
 
 
 def test_policy_of_a_benchmark() -> None:
@@ -278,13 +280,13 @@ def test_policy_of_a_benchmark() -> None:
     assert policy_for("gsm8k", conf, {"window": "general", "options": None}) == Policy(0.15, 0.45)
     for name in conf["benchmarks"]:
         policy_for(name, conf)
-    for bad, found in (
+    for bad, message in (
         ({"window": "wide"}, "Unknown distance window"),
         ({"options": "shuffle"}, "Unknown options"),
         ({"judge_votes": 0}, "judge_votes: 0"),
         ({"colour": 1}, "Unknown policy key"),
     ):
-        with pytest.raises(ConfigError, match=found):
+        with pytest.raises(ConfigError, match=message):
             policy_for("gsm8k", conf, bad)
 
 
@@ -306,24 +308,24 @@ def test_file_candidates_by_id_and_by_row() -> None:
         ("line 2", {"question_id": "q/1", "text": "b"}),
         ("line 3", {"question_id": "q/2", "text": None}),
     ]
-    found = file_candidates(rows, QUESTIONS, FileConfig())
-    assert [(c.question_id, c.number, c.text, c.source) for c in found] == [
+    proposals = file_candidates(rows, QUESTIONS, FileConfig())
+    assert [(c.question_id, c.number, c.text, c.source) for c in proposals] == [
         ("q/1", 1, "a", "line 1"),
         ("q/1", 2, "b", "line 2"),
         ("q/2", 1, "", "line 3"),
     ]
     by_row = FileConfig(align="row", extract=r"Question:\s*(?P<text>.*?)\s*Answer:")
-    found = file_candidates(
+    proposals = file_candidates(
         [("l1", {"text": "Question: a\nb\nAnswer: 3"}), ("l2", {"text": "b"})], QUESTIONS, by_row
     )
-    assert [(c.question_id, c.text, c.error) for c in found] == [
+    assert [(c.question_id, c.text, c.error) for c in proposals] == [
         ("q/1", "a\nb", None),
         ("q/2", "", "the field does not match `extract`"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("rows", "format_", "found"),
+    ("rows", "format_", "message"),
     [
         ([{"question_id": "q/9", "text": "a"}], {}, "'q/9' is not a question"),
         ([{"id": "q/1", "text": "a"}], {}, "no field 'question_id'; found: id, text"),
@@ -331,17 +333,21 @@ def test_file_candidates_by_id_and_by_row() -> None:
         ([{"text": "a"}], {"align": "row"}, "1 rows for 2 questions"),
     ],
 )
-def test_files_that_do_not_fit(rows: list[object], format_: dict[str, str], found: str) -> None:
-    with pytest.raises(ConfigError, match=found):
+def test_files_that_do_not_fit(rows: list[object], format_: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         file_candidates([("line 1", row) for row in rows], QUESTIONS, FileConfig(**format_))  # type: ignore[misc]
 
 
 def test_templates() -> None:
     rules, _ = load_rules(load_group("rewording", "templates"))
-    asked = CAPITAL.reworded("It is cold. What is the capital of France?")
-    found = template_candidates(asked, Policy(), rules)
-    assert [(c.number, c.source) for c in found] == [(1, "what_is_the"), (2, "pupil"), (3, "quiz")]
-    assert found[0].text == "It is cold. The capital of France is what?"
+    question = CAPITAL.reworded("It is cold. What is the capital of France?")
+    proposals = template_candidates(question, Policy(), rules)
+    assert [(c.number, c.source) for c in proposals] == [
+        (1, "what_is_the"),
+        (2, "pupil"),
+        (3, "quiz"),
+    ]
+    assert proposals[0].text == "It is cold. The capital of France is what?"
     assert (
         template_candidates(CAPITAL.reworded("Paris is"), Policy(), rules)[0].source == "complete"
     )

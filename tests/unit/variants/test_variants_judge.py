@@ -92,13 +92,13 @@ def test_a_failed_or_cut_off_reply_has_no_text() -> None:
 
 
 def test_paraphrase_request(prompts: Protocol) -> None:
-    one, two, again = (paraphrase_request(prompts, CAPITAL, Policy(), k) for k in (1, 2, 1))
-    assert one == again and one.key == "q/1#1"
-    assert one.prompt != two.prompt and one.key != two.key  # another style, another call
+    first, second, repeat = (paraphrase_request(prompts, CAPITAL, Policy(), k) for k in (1, 2, 1))
+    assert first == repeat and first.key == "q/1#1"
+    assert first.prompt != second.prompt and first.key != second.key  # another style, another call
     assert (
-        CAPITAL.text in one.prompt
-        and "B. Paris" in one.prompt
-        and "right answer is" not in one.prompt.lower()
+        CAPITAL.text in first.prompt
+        and "B. Paris" in first.prompt
+        and "right answer is" not in first.prompt.lower()
     )
     assert "(none: " in paraphrase_request(prompts, EGGS, Policy(), 1).prompt
 
@@ -112,10 +112,10 @@ def test_paraphrase_candidates(prompts: Protocol) -> None:
             Generation("Who?"),
         ]
 
-    found = paraphrase_candidates(
+    proposals = paraphrase_candidates(
         generate, prompts, [(CAPITAL, [4, 5]), (EGGS, [1])], Policy(), attempt=2
     )
-    assert [(c.question_id, c.number, c.text, c.source, c.attempt, c.error) for c in found] == [
+    assert [(c.question_id, c.number, c.text, c.source, c.attempt, c.error) for c in proposals] == [
         ("q/1", 4, "Which?", "paraphrase_words", 2, None),
         ("q/1", 5, "", "paraphrase_structure", 2, "died"),
         ("q/2", 1, "Who?", "paraphrase_words", 2, None),
@@ -132,8 +132,10 @@ def test_prompts_are_checked() -> None:
     conf = load_group("rewording", "prompts")
     filled = {"judge": ["context", "key", "original", "variant"]}
     for name, template in conf["templates"].items():
-        found = sorted(field for _, field, _, _ in Formatter().parse(template) if field is not None)
-        assert found == filled.get(name, ["context", "options", "stem"])
+        fields = sorted(
+            field for _, field, _, _ in Formatter().parse(template) if field is not None
+        )
+        assert fields == filled.get(name, ["context", "options", "stem"])
     assert "judge" in conf["templates"] and len(conf["templates"]) > 1
     changed = {**conf["templates"], "judge": conf["templates"]["judge"] + "."}
     assert load_prompts({**conf, "templates": changed}).sha256 != load_prompts(conf).sha256

@@ -85,7 +85,7 @@ def test_files_that_are_no_library(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match="its metadata has no header"):
         read_library(path)
     table = to_table(make_library(GOOD))
-    for changed, said in (
+    for changed, message in (
         ({"schema_version": 99}, "its version is 99"),
         ({"colour": 1}, "colour"),
     ):
@@ -93,7 +93,7 @@ def test_files_that_are_no_library(tmp_path: Path) -> None:
         about["header"] |= changed
         with pa.ipc.new_file(path, table.schema.with_metadata({METADATA: json.dumps(about)})):
             pass
-        with pytest.raises(LibraryError, match=said):
+        with pytest.raises(LibraryError, match=message):
             read_library(path)
 
 
@@ -138,9 +138,9 @@ def test_select_variants() -> None:
     }
     assert chosen.without == ("q/2",) and chosen.short == ()
     assert [v.text for v in select_variants(library, QUESTIONS, 1).variants["q/1"]] == [GOOD]
-    kept = select_variants(library, QUESTIONS, 3)
-    assert kept.short == ("q/1",) and len(kept.variants) == 1
-    assert re.findall(r"\d+", kept.sentence) == ["1", "2", "1", "1"]  # with two, none and one
+    selection = select_variants(library, QUESTIONS, 3)
+    assert selection.short == ("q/1",) and len(selection.variants) == 1
+    assert re.findall(r"\d+", selection.sentence) == ["1", "2", "1", "1"]  # with two, none and one
     with pytest.raises(
         LibraryError, match="fewer than 3 accepted variants for every one of the 2 questions"
     ):
@@ -154,13 +154,13 @@ def test_select_variants() -> None:
 
 
 def test_diff() -> None:
-    found = diff(make_library(GOOD, FAR), make_library(OTHER, FAR, GOOD.upper(), seed=7))
+    difference = diff(make_library(GOOD, FAR), make_library(OTHER, FAR, GOOD.upper(), seed=7))
     # GOOD in capitals is too long for the scripted embedder: the same words, another state.
-    assert [v.text for v in found.only_second] == [OTHER] and found.only_first == ()
-    assert [(a.state.value, b.state.value) for a, b in found.changed] == [
+    assert [v.text for v in difference.only_second] == [OTHER] and difference.only_first == ()
+    assert [(a.state.value, b.state.value) for a, b in difference.changed] == [
         ("accepted", "not_embedded")
     ]
-    assert found.header == {"seed": (42, 7)}
+    assert difference.header == {"seed": (42, 7)}
 
 
 def test_merge() -> None:
@@ -260,7 +260,7 @@ def test_a_run_of_three_references_is_a_panel(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "shards").mkdir(parents=True)
 
-    def kept(**changes: object) -> None:
+    def save_run(**changes: object) -> None:
         facts = {"variants": library.sha256}
         models = {name: {} for name in ("tested", *"abcd")}
         given = {
@@ -305,30 +305,30 @@ def test_a_run_of_three_references_is_a_panel(tmp_path: Path) -> None:
                 sink.write_batch(batch, custom_metadata=column_sums(batch))
         return judge_by_run(library, run)
 
-    kept()
-    found = found_where(
+    save_run()
+    result = found_where(
         None
     )  # d's unreadable answer counts for nothing; of the last two models are left: too few
-    assert [(v.panel, v.state.value) for v in found.variants] == [
+    assert [(v.panel, v.state.value) for v in result.variants] == [
         ("suspect", "too_close"),
         ("suspect", "suspect"),
         ("passed", "accepted"),
         ("", "too_far"),
     ]
-    assert found.header.panel == tuple("abcd") and found.header.parents == (library.sha256,)
+    assert result.header.panel == tuple("abcd") and result.header.parents == (library.sha256,)
     assert [v.panel for v in found_where(False).variants] == [
         "passed"
     ] * 4  # d had the original wrong once
     save_library(library, tmp_path)
     assert main(["--folder", str(tmp_path), "panel", library.sha256, str(run)]) == 0
-    for changes, said in (
+    for changes, message in (
         ({"status": "running"}, "Expected a finished run"),
         ({"analysis": {"judged": ["tested", "a", "b"]}}, "2 reference models. Expected 3 or more"),
     ):
-        kept(**changes)
-        with pytest.raises(ConfigError, match=said):
+        save_run(**changes)
+        with pytest.raises(ConfigError, match=message):
             judge_by_run(library, run)
-    kept()
+    save_run()
     with pytest.raises(LibraryError, match="used library"):
         judge_by_run(make_library(GOOD), run)
 
@@ -383,17 +383,17 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_reviewed_library_holds_what_was_asked_and_another_does_not() -> None:
-    asked = make_library(GOOD, OTHER)
-    ids = [v.id for v in asked.accepted]
-    reviewed = apply_review(asked, ids, {ids[0]: "broken", ids[1]: "ok"}, seed=1, reviewer="R")
-    assert reviewed.sha256 != asked.sha256 and reviewed_since(asked, reviewed) is reviewed
+    original = make_library(GOOD, OTHER)
+    ids = [v.id for v in original.accepted]
+    reviewed = apply_review(original, ids, {ids[0]: "broken", ids[1]: "ok"}, seed=1, reviewer="R")
+    assert reviewed.sha256 != original.sha256 and reviewed_since(original, reviewed) is reviewed
     assert reviewed_since(reviewed, reviewed) is reviewed
     changed = Library(
         reviewed.header, (replace(reviewed.variants[0], text="another"), *reviewed.variants[1:])
     )
     for other in (changed, make_library(GOOD), make_library(GOOD, OTHER, licence="other")):
         with pytest.raises(DataError, match="in more than the findings of a review"):
-            reviewed_since(asked, other)
+            reviewed_since(original, other)
 
 
 def test_what_a_model_wrote_holds_nothing_that_a_terminal_obeys(

@@ -40,7 +40,7 @@ needs_weights = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize(
-    ("overrides", "found"),
+    ("overrides", "message"),
     [
         (["strategy=files"], "Unknown strategy: 'files'. Did you mean 'file'"),
         (["strategy=file"], "strategy=file needs the file"),
@@ -59,10 +59,10 @@ needs_weights = pytest.mark.skipif(
         (["file.extract=(.*)"], "has no group. Expected"),
     ],
 )
-def test_what_cannot_be_built_is_refused_by_name(overrides: list[str], found: str) -> None:
+def test_what_cannot_be_built_is_refused_by_name(overrides: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         compose_config(overrides)
-    assert found in str(error.value)
+    assert message in str(error.value)
 
 
 def test_missing_files_and_models() -> None:
@@ -103,16 +103,16 @@ def test_build_from_a_file_is_deterministic(tmp_path: Path) -> None:
             for question in questions
         )
     )
-    asked = [
+    words = [
         "benchmark=mcq_file",
         "benchmark.name=exam",
         f"benchmark.path={exam}",
         "benchmark.id_column=id",
     ]
-    overrides = [*asked, "strategy=file", f"file.path=[{path}]", "name=mine", "licence=CC0"]
+    overrides = [*words, "strategy=file", f"file.path=[{path}]", "name=mine", "licence=CC0"]
     library = run_build(compose_config(overrides))
-    found = {v.id.rpartition("/")[2]: v.state.value for v in library.variants}
-    assert found == {
+    states = {v.id.rpartition("/")[2]: v.state.value for v in library.variants}
+    assert states == {
         "03#1": "accepted",
         "03#2": "no_op",
         "04#1": "accepted",
@@ -198,9 +198,9 @@ def test_the_shipped_library_is_what_its_rows_give() -> None:
         f"file.path=[{source}]",
         f"licence={header.licence}",
     ]
-    again = run_build(compose_config(words))
-    assert again.header == header
-    for a, b in zip(again.variants, shipped.variants, strict=True):
+    rebuilt = run_build(compose_config(words))
+    assert rebuilt.header == header
+    for a, b in zip(rebuilt.variants, shipped.variants, strict=True):
         assert (a.id, a.text, a.state, a.rules) == (b.id, b.text, b.state, b.rules)
         assert abs((a.distance or 0) - (b.distance or 0)) <= 2e-4
 
@@ -210,8 +210,8 @@ def test_the_shipped_library_is_what_its_rows_give() -> None:
 def test_the_window_is_a_novelty_filter() -> None:
     """The figures of docs/do/variants.md: it accepts more changed meanings than kept ones."""
     script = Path(__file__).resolve().parents[2] / "golden" / "variants" / "measure_pairs.py"
-    found = runpy.run_path(str(script))["measure"](load_embedder())
-    assert {kind: within for kind, (within, _, _) in found.items()} == pytest.approx(
+    shares = runpy.run_path(str(script))["measure"](load_embedder())
+    assert {kind: within for kind, (within, _, _) in shares.items()} == pytest.approx(
         {"paraphrase": 0.55, "changed_paraphrase": 0.70, "minimal_change": 0.30, "unrelated": 0.0}
     )
-    assert [flagged for _, _, flagged in found.values()][:3] == pytest.approx([0.25, 0.60, 0.55])
+    assert [flagged for _, _, flagged in shares.values()][:3] == pytest.approx([0.25, 0.60, 0.55])

@@ -22,9 +22,9 @@ class ScriptedEmbedder:
         self.distances = distances
 
     def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        return [self._one(text) for text in texts]
+        return [self._embedding(text) for text in texts]
 
-    def _one(self, text: str) -> Embedding:
+    def _embedding(self, text: str) -> Embedding:
         if text not in self.distances:
             return Embedding(None, 300, "the text has 300 tokens; scripted holds 256")
         angle = np.arccos(1 - self.distances[text])

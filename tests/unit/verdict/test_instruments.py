@@ -35,21 +35,21 @@ def finding_of(name: str, kinds: dict[str, Seen]) -> Finding:
     )
 
 
-def said(
+def sentences(
     *states: Seen,
     sees: tuple[tuple[str, ...], ...] = (("noise",), ("wording",), ("answers", "text")),
 ) -> dict[str, str]:
     """The sentence of each state, by how it begins."""
     findings = [
-        finding_of(name, dict.fromkeys(own, state))
-        for name, state, own in zip("ABC", states, sees, strict=False)
+        finding_of(name, dict.fromkeys(kinds, state))
+        for name, state, kinds in zip("ABC", states, sees, strict=False)
     ]
     return {line.partition(":")[0].partition(",")[0]: line for line in synthesis(findings)}
 
 
 @pytest.mark.parametrize("states", list(itertools.product(TELLS, repeat=2)))
 def test_what_no_instrument_sees_is_never_cleared(states: tuple[Seen, Seen]) -> None:
-    text = said(*states)
+    text = sentences(*states)
     for kind in ("answers", "text", "format", "attribute"):
         assert KINDS[kind] in text["Not looked for"]
         assert not any(
@@ -59,7 +59,7 @@ def test_what_no_instrument_sees_is_never_cleared(states: tuple[Seen, Seen]) -> 
 
 
 def test_each_kind_stands_once_with_who_says_so() -> None:
-    text = said(Seen.NOT_SEEN, Seen.SEEN, Seen.COULD_NOT_TELL)
+    text = sentences(Seen.NOT_SEEN, Seen.SEEN, Seen.COULD_NOT_TELL)
     assert (
         f"{KINDS['noise']} (A)" in text["Not seen"] and f"{KINDS['wording']} (B)." in text["Seen"]
     )
@@ -68,8 +68,8 @@ def test_each_kind_stands_once_with_who_says_so() -> None:
 
 
 def test_a_finding_is_not_taken_back_and_who_contradicts_it_is_named() -> None:
-    assert "not by" not in said(Seen.NOT_SEEN, Seen.SEEN)["Seen"]
-    both = said(Seen.NOT_SEEN, Seen.SEEN, sees=(("wording", "text"), ("wording",)))
+    assert "not by" not in sentences(Seen.NOT_SEEN, Seen.SEEN)["Seen"]
+    both = sentences(Seen.NOT_SEEN, Seen.SEEN, sees=(("wording", "text"), ("wording",)))
     assert (
         f"{KINDS['wording']} (B; not by A)" in both["Seen"]
         and f"{KINDS['text']} (A)" in both["Not seen"]
@@ -82,25 +82,29 @@ def test_the_matrix_says_of_each_kind_what_each_sees_and_what_holds_of_all() -> 
         {"wording": "seen, cause unknown", "text": "not seen"},
         {"answers": "seen", "text": "could not tell", "wording": "not seen"},
     )
-    told = looked_for(
-        [finding_of("A", {kind: Seen(state) for kind, state in one.items()}) for one in kinds]
+    matrix = looked_for(
+        [finding_of("A", {kind: Seen(state) for kind, state in states.items()}) for states in kinds]
     )
-    assert list(told) == list(KINDS)
-    assert told["noise"] == (Seen.COULD_NOT_TELL, Seen.BLIND, Seen.BLIND, Seen.COULD_NOT_TELL)
-    assert told["wording"] == (Seen.BLIND, Seen.CAUSE_UNKNOWN, Seen.NOT_SEEN, Seen.CAUSE_UNKNOWN)
-    assert told["answers"] == (Seen.BLIND, Seen.BLIND, Seen.SEEN, Seen.SEEN)
-    assert told["text"] == (Seen.BLIND, Seen.NOT_SEEN, Seen.COULD_NOT_TELL, Seen.NOT_SEEN)
+    assert list(matrix) == list(KINDS)
+    assert matrix["noise"] == (Seen.COULD_NOT_TELL, Seen.BLIND, Seen.BLIND, Seen.COULD_NOT_TELL)
+    assert matrix["wording"] == (Seen.BLIND, Seen.CAUSE_UNKNOWN, Seen.NOT_SEEN, Seen.CAUSE_UNKNOWN)
+    assert matrix["answers"] == (Seen.BLIND, Seen.BLIND, Seen.SEEN, Seen.SEEN)
+    assert matrix["text"] == (Seen.BLIND, Seen.NOT_SEEN, Seen.COULD_NOT_TELL, Seen.NOT_SEEN)
     # An audit is blind to what it cannot see; all together are not: no audit that looks for it was
     # run.
-    assert told["format"] == (*(Seen.BLIND,) * 3, Seen.NOT_RUN) and looked_for([])["text"] == (
+    assert matrix["format"] == (*(Seen.BLIND,) * 3, Seen.NOT_RUN) and looked_for([])["text"] == (
         Seen.NOT_RUN,
     )
 
 
 @pytest.mark.parametrize("audit", AUDITS)
 def test_every_instrument_sees_something_that_is_known_and_not_all(audit: str) -> None:
-    one = part_of(audit, "vocabulary").INSTRUMENT
-    assert one.audit == audit and one.sees and one.sees < set(KINDS) == set(TITLES)
+    instrument = part_of(audit, "vocabulary").INSTRUMENT
+    assert (
+        instrument.audit == audit
+        and instrument.sees
+        and instrument.sees < set(KINDS) == set(TITLES)
+    )
 
 
 @pytest.mark.parametrize("audit", AUDITS)
@@ -135,32 +139,32 @@ def table() -> dict[str, Any]:
 
 
 def judged(
-    audit: str, grade: Grade = Grade.CLEARED, n: int = 1000, references: int = 5, **own: float
+    audit: str, grade: Grade = Grade.CLEARED, n: int = 1000, references: int = 5, **limits: float
 ) -> Judged:
     sizes = {"n_questions": n, "references": ["r"] * references, "n_fresh": 500}
     cell = typed_cell(cell_of("underpowered", audit, grade=str(grade), **sizes), audit)
-    return Judged(audit, cell, frozenset(SEES[audit]), {**LIMITS, **own})
+    return Judged(audit, cell, frozenset(SEES[audit]), {**LIMITS, **limits})
 
 
 def test_a_form_is_passed_at_the_smallest_dose_that_is_found_often_enough() -> None:
-    found = scope([judged("sweep"), judged("perturb"), judged("memory")], table())
-    assert found is not None
-    assert [(one.form, one.dose, one.audit) for one in found.passed] == [
+    result = scope([judged("sweep"), judged("perturb"), judged("memory")], table())
+    assert result is not None
+    assert [(form.form, form.dose, form.audit) for form in result.passed] == [
         ("answers", 0.5, "memory"),
         ("wording", 0.15, "perturb"),
     ]
-    assert found.not_examined == ("text",) and found.found == ()  # 79 of 100 is less than .8
-    wording = found.passed[1]
+    assert result.not_examined == ("text",) and result.found == ()  # 79 of 100 is less than .8
+    wording = result.passed[1]
     assert wording.found.share == 0.85 and wording.passes.share == 0.10
-    assert words([found]) == "answers (50 %), wording (15 %); not examined: text"
+    assert words([result]) == "answers (50 %), wording (15 %); not examined: text"
 
 
 def test_what_no_audit_looks_at_is_not_examined() -> None:
-    found = scope([judged("sweep"), judged("perturb")], table())
-    assert found is not None and found.not_examined == ("answers", "text")
+    result = scope([judged("sweep"), judged("perturb")], table())
+    assert result is not None and result.not_examined == ("answers", "text")
     # The attack's case: half of the exam learnt with its answers passes the sweep and the
     # perturbation audit.
-    assert found.error is not None and found.error.passes["answers_50"].share == 1.0
+    assert result.error is not None and result.error.passes["answers_50"].share == 1.0
     alone = scope([judged("sweep")], table())
     assert alone is not None and alone.passed == ()
     assert words([alone]).endswith(": answers, wording, text")
@@ -168,15 +172,15 @@ def test_what_no_audit_looks_at_is_not_examined() -> None:
 
 
 def test_a_form_that_was_found_or_left_open_is_not_passed() -> None:
-    found = scope(
+    result = scope(
         [judged("perturb", Grade.FOUND_STRONG), judged("memory", Grade.UNDECIDED)], table()
     )
-    assert found is not None and found.passed == ()
-    assert found.found == ("wording",) and found.not_examined == ("answers", "text")
+    assert result is not None and result.passed == ()
+    assert result.found == ("wording",) and result.not_examined == ("answers", "text")
 
 
 @pytest.mark.parametrize(
-    ("own", "quoted"),
+    ("options", "quoted"),
     [
         ({"n": 900}, False),  # a tenth less than the design
         ({"n": 950}, True),
@@ -190,12 +194,12 @@ def test_a_form_that_was_found_or_left_open_is_not_passed() -> None:
     ],
 )
 def test_no_design_that_is_larger_far_or_of_other_thresholds_is_quoted(
-    own: dict[str, Any], quoted: bool
+    options: dict[str, Any], quoted: bool
 ) -> None:
-    assert (nearest(table(), [judged("perturb", **own)]) is not None) is quoted
-    found = scope([judged("perturb", **own)], table())
-    assert found is not None and (found.error is not None) is quoted
-    assert ("wording" in found.not_examined) is not quoted
+    assert (nearest(table(), [judged("perturb", **options)]) is not None) is quoted
+    result = scope([judged("perturb", **options)], table())
+    assert result is not None and (result.error is not None) is quoted
+    assert ("wording" in result.not_examined) is not quoted
 
 
 def test_the_rates_are_of_the_audits_that_the_suite_has() -> None:

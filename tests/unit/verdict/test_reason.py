@@ -49,8 +49,8 @@ def test_a_missing_text_or_number_is_no_empty_sentence(reason: Reason) -> None:
 
 def test_a_reason_within_a_measurement_is_its_code_and_numbers_in_json() -> None:
     floats = (0.12345678, 0.1 + 0.2, -0.0, math.nan, 1.23456789e-12)
-    found = json_ready({"why": Reason("few", {"n": 25, "se": floats}, "Few.")})
-    assert str(found["why"]) == str(
+    document = json_ready({"why": Reason("few", {"n": 25, "se": floats}, "Few.")})
+    assert str(document["why"]) == str(
         {"code": "few", "numbers": {"n": 25, "se": [0.123457, 0.3, 0.0, None, 1.23457e-12]}}
     )
 
@@ -66,7 +66,7 @@ def test_shares_and_p_values() -> None:
         (math.nan, "–", "–"),
     ):
         assert (percent(share), signed_points(share)) == (as_percent, as_points)
-    for p, told in (
+    for p, text in (
         (0.0304, "= .03"),
         (0.25, "= .25"),
         (0.0012, "= .0012"),
@@ -74,7 +74,7 @@ def test_shares_and_p_values() -> None:
         (0, "< .001"),
         (1, "= 1"),
     ):
-        assert pvalue(p) == f"p {told}" and bare_pvalue(p) == told.removeprefix("= ")
+        assert pvalue(p) == f"p {text}" and bare_pvalue(p) == text.removeprefix("= ")
     assert bare_pvalue(None) == bare_pvalue(math.nan) == "–"
 
 

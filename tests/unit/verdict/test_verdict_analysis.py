@@ -93,11 +93,15 @@ def test_a_model_keeps_its_intervals_when_the_panel_grows() -> None:
     # one clean run and no ensemble control: no run variance, which is the panel's
     options = {"clean_replicates": 1, "with_ensemble": False}
     enough = 999  # permutations for both panels
-    one = analyse_outcomes(rows(**options), n_resamples=enough).results[0]
-    two = analyse_outcomes(
+    alone = analyse_outcomes(rows(**options), n_resamples=enough).results[0]
+    together = analyse_outcomes(
         rows(**options) + rows(model="zz", seed=5, **options), n_resamples=enough
     ).results[0]
-    assert (one.effect, one.p_value, one.contrasts) == (two.effect, two.p_value, two.contrasts)
+    assert (alone.effect, alone.p_value, alone.contrasts) == (
+        together.effect,
+        together.p_value,
+        together.contrasts,
+    )
 
 
 def test_contrasts_with_and_without_leaks_bounds_and_control_benchmark() -> None:
@@ -137,8 +141,8 @@ def test_every_fault_is_caught_in_a_healthy_run() -> None:
 def test_the_self_test_claims_nothing_it_cannot_show() -> None:
     def by_fault(outcomes: list[Outcome], texts: bool = True) -> dict[str, SelfTest]:
         given = outcomes if texts else pair(outcomes)
-        found = (analyse_outcomes if texts else analyse)(given, n_resamples=RESAMPLES)
-        return {t.fault: t for t in found.self_test}
+        analysis = (analyse_outcomes if texts else analyse)(given, n_resamples=RESAMPLES)
+        return {t.fault: t for t in analysis.self_test}
 
     broken = by_fault(rows(n=200, parse_rate=0.5))
     assert broken["half of the answers made unreadable"].status == "already_failing"
@@ -157,14 +161,14 @@ def test_thresholds_outside_their_range_are_refused(name: str, value: float) -> 
 
 
 def test_the_nearest_calibrated_design_is_printed() -> None:
-    found = nearest(TABLE, Design(700, 8, clean_accuracy=0.72, discordance=0.22))
-    assert (found.design["n"], found.design["routers"]) == (1000, 9)
+    closest = nearest(TABLE, Design(700, 8, clean_accuracy=0.72, discordance=0.22))
+    assert (closest.design["n"], closest.design["routers"]) == (1000, 9)
     assert (
-        "1 % (± 0.2 %)" in found.sentence
-        and "80 %" in found.sentence
-        and "10 points in 50 %" in found.sentence
+        "1 % (± 0.2 %)" in closest.sentence
+        and "80 %" in closest.sentence
+        and "10 points in 50 %" in closest.sentence
     )
-    assert "it clears 3 %" in found.sentence and "It clears 60 %" in found.sentence
+    assert "it clears 3 %" in closest.sentence and "It clears 60 %" in closest.sentence
     assert nearest(None, Design(700, 8)) is None
 
 
@@ -180,8 +184,8 @@ def test_the_nearest_calibrated_design_is_printed() -> None:
 def test_no_rates_are_quoted_of_a_design_that_is_not_near(
     far: dict[str, float], clusters: int | None
 ) -> None:
-    found = nearest({"designs": TABLE["designs"][3:]}, replace(Design(900, 9), **far), clusters)
-    assert found is not None and found.rates == {} and "--observed RUN_DIR" in found.sentence
+    closest = nearest({"designs": TABLE["designs"][3:]}, replace(Design(900, 9), **far), clusters)
+    assert closest is not None and closest.rates == {} and "--observed RUN_DIR" in closest.sentence
 
 
 def test_the_slope_is_that_of_the_accuracies_over_r_where_there_are_several() -> None:

@@ -43,7 +43,7 @@ def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> 
     assert (few.status == Status.FAIL) == (expected in (Verdict.UNDERPOWERED, Verdict.WITHHELD))
     assert VERDICTS[cell.verdict].grade == cell.grade
     noted = [reason for reason in cell.decision.reasons if reason.code == "falls"]
-    assert [one.numbers["drop"] for one in noted] == [-cell.effect.mean_gain] * (
+    assert [note.numbers["drop"] for note in noted] == [-cell.effect.mean_gain] * (
         options.get("gain") == -0.2
     )
     if expected == Verdict.NO_EXCESS:  # which does not claim that the score is free of memory
@@ -72,10 +72,10 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
         return replace(evidence.plain, ensemble=replace(control, upper=limits))
 
     def with_limits(
-        high: float, corrected: Corrected | None = None, held: Reading | None = None
+        high: float, corrected: Corrected | None = None, favourable: Reading | None = None
     ) -> Decision:
         return decide(
-            replace(evidence, plain=limited(high), favourable=held),
+            replace(evidence, plain=limited(high), favourable=favourable),
             (),
             SweepThresholds(),
             corrected,
@@ -98,8 +98,8 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
     assert undecided.verdict == Verdict.UNDERPOWERED
     assert undecided.reasons[-1] == because("may_beat_ensemble", limit=0.08)
     # as read it is explained; not where unparsed replies are held for a gain over the control
-    assert with_limits(0.04, held=limited(0.04)).verdict == Verdict.EXCESS_EXPLAINED
-    assert with_limits(0.04, held=limited(0.08)).verdict == Verdict.UNDERPOWERED
+    assert with_limits(0.04, favourable=limited(0.04)).verdict == Verdict.EXCESS_EXPLAINED
+    assert with_limits(0.04, favourable=limited(0.08)).verdict == Verdict.UNDERPOWERED
 
 
 def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> None:
@@ -117,8 +117,8 @@ def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> Non
     assert (
         cell.decision.reasons[0].code == "gone_without_leaks" or cell.decision.gate == "answer_leak"
     )
-    some = rows(400, seed=4, gain=0.2, faults=Faults(leak=0.15))
-    assert judged(some, texts=texts_of(some))[0].verdict == Verdict.EXCESS
+    outcomes = rows(400, seed=4, gain=0.2, faults=Faults(leak=0.15))
+    assert judged(outcomes, texts=texts_of(outcomes))[0].verdict == Verdict.EXCESS
 
 
 def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> None:
@@ -130,8 +130,8 @@ def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> Non
         because("noisy_replicates"),
         because("hint_reference"),
     ]
-    some = [CLEAN, ensemble(2), noisy(1), noisy(2), noisy(3)]
-    assert because("ensemble_at", routers=[3]) in not_run(some, referred=False)
+    settings = [CLEAN, ensemble(2), noisy(1), noisy(2), noisy(3)]
+    assert because("ensemble_at", routers=[3]) in not_run(settings, referred=False)
     (bare,) = analyse(alone, n_resamples=RESAMPLES).results
     assert len(bare.cannot_exclude) == len(bare.controls_missing) == 5
     assert not bare.noise_floor.available

@@ -65,11 +65,11 @@ def test_a_gate_fails_under_its_fault_and_no_other_does(
 def test_a_few_unread_replies_at_random_do_not_withhold_whatever_the_number_of_settings() -> None:
     # 4 % of the replies unread everywhere: the lowest of twenty shares is below 0.95 by luck, none
     # is so beyond doubt.
-    generator, held = np.random.default_rng(1), 0
+    generator, withheld = np.random.default_rng(1), 0
     for _ in range(40):
         cell = simulate(Design(200, 9, clean_replicates=3), World(unparsed=0.04), generator).cell
-        held += parseability(cell, SweepThresholds()).status == Status.FAIL
-    assert held <= 2
+        withheld += parseability(cell, SweepThresholds()).status == Status.FAIL
+    assert withheld <= 2
     broken = simulate(Design(200, 9, clean_replicates=3), World(unparsed=0.12), generator).cell
     assert parseability(broken, SweepThresholds()).status == Status.FAIL
 
@@ -84,8 +84,8 @@ def test_above_chance_uses_the_mean_of_one_over_k() -> None:
     four = cell_of(*[[1] * 46 + [0] * 54] * 2)
     two = replace(four, n_options=np.full(100, 2))
     t = SweepThresholds()
-    found = [all_gates(c, None, t, 0.01)[1].status for c in (four, two)]
-    assert found == [
+    statuses = [all_gates(c, None, t, 0.01)[1].status for c in (four, two)]
+    assert statuses == [
         Status.PASS,
         Status.FAIL,
     ]  # 46 % beats 25 % by 4.8 standard errors; it is below 50 %
@@ -100,20 +100,20 @@ def test_shuffled_ids_of_one_arm_fail_pairing() -> None:
         hit = [k for k, s in enumerate(cell.settings) if s.arm == arm]
         state[hit] = state[hit][:, order]
         assert pairing(replace(cell, state=state), None, SweepThresholds()).status == Status.FAIL
-    one = cell.state.copy()  # a single router count, found because there are 300 questions
+    states = cell.state.copy()  # a single router count, found because there are 300 questions
     k = cell.settings.index(noisy(2))
-    one[k] = one[k][order]
-    gate = pairing(replace(cell, state=one), None, SweepThresholds())
+    states[k] = states[k][order]
+    gate = pairing(replace(cell, state=states), None, SweepThresholds())
     assert gate.status == Status.FAIL and "noisy_rewrite r=2" in gate.detail
 
 
 def test_exact_values_alarm_on_zero_one_and_nothing_changed() -> None:
-    half, zero, one = [1] * 10 + [0] * 10, [0] * 20, [1] * 20
+    half, zero, ones = [1] * 10 + [0] * 10, [0] * 20, [1] * 20
     assert exact_values(cell_of(half, [1] * 9 + [0] * 10 + [1])).status == Status.PASS
-    for rows_of in ([half, zero], [one, half], [half, half]):
-        found = exact_values(cell_of(*rows_of))
-        assert (found.status, found.number) == (Status.FAIL, 1)
-        assert found.numbers["zero_width_intervals"] == (rows_of == [half, half])
+    for rows_of in ([half, zero], [ones, half], [half, half]):
+        gate = exact_values(cell_of(*rows_of))
+        assert (gate.status, gate.number) == (Status.FAIL, 1)
+        assert gate.numbers["zero_width_intervals"] == (rows_of == [half, half])
     moved = exact_values(
         cell_of([1, 0] * 10, [0, 1] * 10)
     )  # a gain of exactly 0 while answers change: counted

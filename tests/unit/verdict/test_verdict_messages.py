@@ -91,10 +91,10 @@ def test_a_router_that_repeats_itself_for_ever_is_read_in_a_moment(
     unit: str, message: str, stated: tuple[bool | None, ...]
 ) -> None:
     began = time.process_time()
-    said = states_answer(
+    reading = states_answer(
         message.format(unit * 20_000), CITIES, gold=1
     )  # 10 to 20 ms; up to 2.5 s if tried anew
-    assert said in stated and time.process_time() - began < 0.3
+    assert reading in stated and time.process_time() - began < 0.3
 
 
 def test_the_longest_option_is_the_one_that_was_said() -> None:
@@ -106,7 +106,7 @@ def test_the_longest_option_is_the_one_that_was_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "part", "kept"),
+    ("message", "part", "expected"),
     [
         ("Q: How many legs has a spider?", "how many legs has a spider", True),
         ("How many legs do spiders have? 15", "5", False),  # a number inside another is not it
@@ -115,8 +115,8 @@ def test_the_longest_option_is_the_one_that_was_said() -> None:
         ("a house", "the red house by the lake", False),
     ],
 )
-def test_holding_a_part(message: str, part: str, kept: bool) -> None:
-    assert holds(message, part) is kept
+def test_holding_a_part(message: str, part: str, expected: bool) -> None:
+    assert holds(message, part) is expected
 
 
 def _noisy(n: int = 20) -> list[Outcome]:
@@ -145,20 +145,20 @@ def test_the_clean_text_is_a_noop(copied: bool) -> None:
 def test_a_request_that_is_the_clean_one_is_a_noop_whatever_its_text_says() -> None:
     """The prompts differ, and the worker consumed the same token ids: cut off before the
     difference, say."""
-    one = "synthetic-00010"  # the questions before it are asked the same in every arm
+    boundary = "synthetic-00010"  # the questions before it are asked the same in every arm
     sent = [
         replace(
             o,
-            request_sha256=f"tokens:{o.question_id}{'' if o.question_id < one else o.arm + str(o.routers)}",
+            request_sha256=f"tokens:{o.question_id}{'' if o.question_id < boundary else o.arm + str(o.routers)}",
         )
         for o in _noisy()
     ]
-    found = texts_of(sent).measures["synthetic", "synthetic"]
-    assert found.noops == found.same_requests == 10 * 2
-    gate = manipulation_reached_worker(found, SweepThresholds())
+    measure = texts_of(sent).measures["synthetic", "synthetic"]
+    assert measure.noops == measure.same_requests == 10 * 2
+    gate = manipulation_reached_worker(measure, SweepThresholds())
     assert (
         gate.status == "fail"
-        and gate.numbers["same_request"] == found.same_requests / found.noisy_presentations
+        and gate.numbers["same_request"] == measure.same_requests / measure.noisy_presentations
     )
     assert (
         texts_of(_noisy()).measures["synthetic", "synthetic"].same_requests == 0
@@ -168,16 +168,16 @@ def test_a_request_that_is_the_clean_one_is_a_noop_whatever_its_text_says() -> N
 def test_messages_of_the_controls_that_name_an_answer_are_told_apart_from_noisy_leaks() -> None:
     """The right one raises the baseline and the wrong one lowers it: to leave out one kind alone
     would tilt it."""
-    said = {"q1": "The answer is A.", "q2": "The answer is B."}
+    messages = {"q1": "The answer is A.", "q2": "The answer is B."}
     rows = [
         replace(o, question_id=name, router_messages=(text,), options=("Rome", "Paris"), gold=0)
         for o in _noisy(1)
-        for name, text in said.items()
+        for name, text in messages.items()
         if o.arm != Arm.DIRECT
     ]
     measured = texts_of(rows).measures["synthetic", "synthetic"]
     assert measured.leaks == {(1, "q1"), (2, "q1")}
-    assert measured.aided == {(r, name) for r in (1, 2) for name in said}
+    assert measured.aided == {(r, name) for r in (1, 2) for name in messages}
 
 
 def test_keeping_only_the_gold_option_is_counted_apart_from_stating_it() -> None:
@@ -191,11 +191,11 @@ def test_keeping_only_the_gold_option_is_counted_apart_from_stating_it() -> None
 
 def test_a_cloze_router_can_name_an_option_only_by_answering():
     options = ["dog", "cat", "a small horse"]
-    said = {" The dog.": True, " The cat.": False, "": None}
+    expected = {" The dog.": True, " The cat.": False, "": None}
     assert {
         more: gives_answer(f"Question: What barks?{more}", "What barks?", options, 0)
-        for more in said
-    } == said
+        for more in expected
+    } == expected
     # An option's word that the question itself uses says nothing.
     assert gives_answer("Is a dog an animal?", "Is a dog an animal?", options, 0) is None
 
@@ -225,7 +225,9 @@ def test_a_question_is_let_go_with_its_last_row() -> None:
         for i, o in enumerate(rows):
             yield o
             if i % 50 == 0:  # what is kept stays, so that a look now and then sees it
-                most = max(most, sum(isinstance(one, _Question) for one in gc.get_objects()))
+                most = max(
+                    most, sum(isinstance(instance, _Question) for instance in gc.get_objects())
+                )
 
     assert measure_texts(counted(), settings) == measure_texts(rows)
     assert most == 1
@@ -237,23 +239,23 @@ def test_a_question_is_let_go_with_its_last_row() -> None:
 @example(" \x1cA_b-C\x00d\x1f?! ")
 @example("___")
 def test_ascii_and_other_texts_are_normalised_alike(words: str) -> None:
-    for said in (words, "".join(c for c in words if c.isascii())):
-        folded = unicodedata.normalize("NFKC", said).casefold()
-        assert normalise(said) == (" ".join(re.findall(r"[^\W_]+", folded)) or folded.strip())
+    for variant in (words, "".join(c for c in words if c.isascii())):
+        folded = unicodedata.normalize("NFKC", variant).casefold()
+        assert normalise(variant) == (" ".join(re.findall(r"[^\W_]+", folded)) or folded.strip())
 
 
 def test_what_routers_keep_restore_and_add_by_their_number() -> None:
     """Ten words; each message keeps four of its own and says two new ones. Two messages keep eight
     together."""
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-    text, kept = " ".join(words), [words[0:4], words[4:8]]
+    text, parts = " ".join(words), [words[0:4], words[4:8]]
     rows = []
     for i in range(30):
         # Right with two messages in two of three questions, with one in one of three.
         for r in (1, 2):
-            messages = tuple(" ".join([*kept[k], f"new{k}", "noise"]) for k in range(r))
+            messages = tuple(" ".join([*parts[k], f"new{k}", "noise"]) for k in range(r))
             prompt, right = "\n".join(messages), i % 3 < r
-            asked = TextRow(
+            row = TextRow(
                 "m",
                 "b",
                 f"q{i}",
@@ -268,27 +270,33 @@ def test_what_routers_keep_restore_and_add_by_their_number() -> None:
                 0,
                 False,
             )
-            rows.append(asked._replace(correct=right))
-    found = measure_texts(rows, {("m", "b"): 2}).measures["m", "b"]
-    one, two = found.by_routers
-    assert (one.one_kept, one.kept, one.restored, one.added, one.cues) == pytest.approx(
+            rows.append(row._replace(correct=right))
+    measure = measure_texts(rows, {("m", "b"): 2}).measures["m", "b"]
+    first, second = measure.by_routers
+    assert (first.one_kept, first.kept, first.restored, first.added, first.cues) == pytest.approx(
         (0.4, 0.4, 0.0, 2 / 6, 3 / 9)
     )
-    assert (two.one_kept, two.kept, two.restored, two.added, two.cues) == pytest.approx(
-        (0.4, 0.8, 0.4, 3 / 11, 6 / 9)
-    )
-    assert (one.accuracy, two.accuracy) == pytest.approx((1 / 3, 2 / 3)) and two.presentations == 30
+    assert (
+        second.one_kept,
+        second.kept,
+        second.restored,
+        second.added,
+        second.cues,
+    ) == pytest.approx((0.4, 0.8, 0.4, 3 / 11, 6 / 9))
+    assert (first.accuracy, second.accuracy) == pytest.approx(
+        (1 / 3, 2 / 3)
+    ) and second.presentations == 30
     over_all = (
-        found.deleted,
-        found.deleted_per_message,
-        found.added,
+        measure.deleted,
+        measure.deleted_per_message,
+        measure.added,
     )  # means over the presentations
     assert over_all == pytest.approx((1 - (0.4 + 0.8) / 2, 1 - 0.4, (2 / 6 + 3 / 11) / 2))
-    assert found.slope is None  # every question kept as much: nothing tells what more words do
+    assert measure.slope is None  # every question kept as much: nothing tells what more words do
 
 
 @pytest.mark.parametrize(
-    ("aggregator", "kept", "added", "cues", "leaks"),
+    ("aggregator", "share", "added", "cues", "leaks"),
     [
         (Aggregator.CONCATENATE, 4 / 6, 1 / 5, 2 / 5, 0),
         (Aggregator.VOTE, 2 / 6, (1 / 3 + 0) / 2, 1 / 5, 0),  # each alone
@@ -302,7 +310,7 @@ def test_what_routers_keep_restore_and_add_by_their_number() -> None:
     ],
 )
 def test_what_arrived_is_read_from_what_the_worker_saw(
-    aggregator: Aggregator, kept: float, added: float, cues: float, leaks: int
+    aggregator: Aggregator, share: float, added: float, cues: float, leaks: int
 ) -> None:
     messages = ("one two here", "three four")
     if aggregator == Aggregator.SUMMARY:
@@ -325,8 +333,8 @@ def test_what_arrived_is_read_from_what_the_worker_saw(
         True,
         aggregator,
     )
-    found = measure_texts([row]).measures["m", "b"]
-    (by,) = found.by_routers
-    assert (by.one_kept, by.kept, by.restored) == pytest.approx((2 / 6, kept, kept - 2 / 6))
+    measure = measure_texts([row]).measures["m", "b"]
+    (by,) = measure.by_routers
+    assert (by.one_kept, by.kept, by.restored) == pytest.approx((2 / 6, share, share - 2 / 6))
     assert (by.added, by.cues) == pytest.approx((added, cues))
-    assert (found.lost, found.leaking, found.messages) == (0, leaks, len(seen))
+    assert (measure.lost, measure.leaking, measure.messages) == (0, leaks, len(seen))

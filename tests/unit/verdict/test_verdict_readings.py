@@ -22,33 +22,33 @@ def evidence(
 ) -> Evidence:
     """unread: by row of SETTINGS, the state of the last four questions (all wrong otherwise)."""
     state = (np.arange(40) < np.array(right)[:, None]).astype(np.int8)
-    for row, what in unread.items():
-        state[row, 36:] = what
+    for row, kind in unread.items():
+        state[row, 36:] = kind
     cell = cell_of(dict(zip(SETTINGS, state, strict=True)))
     return measure(cell, rng=np.random.default_rng(0), n_resamples=99, **options)
 
 
-@pytest.mark.parametrize("what", [State.UNPARSED, State.TRUNCATED, State.ERROR])
-def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what):
+@pytest.mark.parametrize("state", [State.UNPARSED, State.TRUNCATED, State.ERROR])
+def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(state):
     # Four replies of each arm at one r (clean at 1, the ensemble control and noisy at 2) cannot be
     # read, of the same questions. Adverse: noisy 26 and 28 of 40 right; clean 24 + 4 = 28, direct
     # 30, ensemble at r=2 20 + 4 = 24. Favourable: noisy r=2 28 + 4 = 32 right, clean 24, ensemble
     # 20.
-    found = evidence({1: what, 2: what, 4: what}, gamma=float("inf"))
-    assert found.adverse is not None and found.favourable is not None
-    assert found.adverse.clean.gain * 40 == pytest.approx([26 - 28, 28 - 28])
-    assert found.adverse.direct.gain * 40 == pytest.approx([26 - 30, 28 - 30])
+    measured = evidence({1: state, 2: state, 4: state}, gamma=float("inf"))
+    assert measured.adverse is not None and measured.favourable is not None
+    assert measured.adverse.clean.gain * 40 == pytest.approx([26 - 28, 28 - 28])
+    assert measured.adverse.direct.gain * 40 == pytest.approx([26 - 30, 28 - 30])
     assert dict(
-        zip(found.adverse.ensemble.routers, found.adverse.ensemble.gain * 40, strict=True)
+        zip(measured.adverse.ensemble.routers, measured.adverse.ensemble.gain * 40, strict=True)
     ) == pytest.approx({1: 26 - 28, 2: 28 - 24})
-    assert found.favourable.clean.gain * 40 == pytest.approx([26 - 24, 32 - 24])
-    assert found.favourable.ensemble.gain[-1] * 40 == pytest.approx(32 - 20)
+    assert measured.favourable.clean.gain * 40 == pytest.approx([26 - 24, 32 - 24])
+    assert measured.favourable.ensemble.gain[-1] * 40 == pytest.approx(32 - 20)
 
 
-@pytest.mark.parametrize("what", [State.ABSENT, State.WRONG])
-def test_what_was_never_asked_or_was_read_makes_no_such_reading(what):
-    found = evidence({1: what, 4: what})
-    assert found.adverse is None and found.favourable is None
+@pytest.mark.parametrize("state", [State.ABSENT, State.WRONG])
+def test_what_was_never_asked_or_was_read_makes_no_such_reading(state):
+    measured = evidence({1: state, 4: state})
+    assert measured.adverse is None and measured.favourable is None
 
 
 def test_r_are_corrected_after_the_controls_and_not_within_each():
@@ -57,13 +57,13 @@ def test_r_are_corrected_after_the_controls_and_not_within_each():
     plain = evidence({}).plain
     assert plain.clean is not None and plain.direct is not None and plain.ensemble is not None
 
-    def told(control, *pvalues: float):
+    def comparison(control, *pvalues: float):
         return replace(control, pvalues=np.array(pvalues), adjusted=np.array(pvalues))
 
     reading = Reading(
-        told(plain.clean, 0.001, 0.001),
-        told(plain.direct, 0.03, 0.001),
-        told(plain.ensemble, 0.001, 0.04),
+        comparison(plain.clean, 0.001, 0.001),
+        comparison(plain.direct, 0.03, 0.001),
+        comparison(plain.ensemble, 0.001, 0.04),
     )
     assert reading.adjusted((1, 2)).tolist() == pytest.approx([0.06, 0.06])
     alone = replace(
@@ -74,18 +74,20 @@ def test_r_are_corrected_after_the_controls_and_not_within_each():
 
 @pytest.mark.parametrize("repeated", [False, True])
 def test_intervals_above_zero_count_where_one_run_is_all_there_is(repeated):
-    found = evidence({})
+    measured = evidence({})
 
     def above(control):
         ones = np.ones_like(control.low)
         return replace(control, low=0.01 * ones, pvalues=ones, adjusted=ones)
 
-    plain = Reading(*map(above, found.plain.comparisons()))
+    plain = Reading(*map(above, measured.plain.comparisons()))
     seen = decide(
-        replace(found, plain=plain, repeated=repeated), (), SweepThresholds(finding_questions_min=1)
+        replace(measured, plain=plain, repeated=repeated),
+        (),
+        SweepThresholds(finding_questions_min=1),
     )
-    told = [reason.code for reason in seen.reasons]
-    assert ("above_zero" in told) == (not repeated), told
+    codes = [reason.code for reason in seen.reasons]
+    assert ("above_zero" in codes) == (not repeated), codes
 
 
 def test_simultaneous_limits_are_no_shorter_than_what_none_of_the_questions_would_show():
@@ -93,8 +95,8 @@ def test_simultaneous_limits_are_no_shorter_than_what_none_of_the_questions_woul
     clean[np.arange(8), 0, np.arange(8)] = (
         0.0  # eight questions gain an eighth: their bootstrap lies above zero
     )
-    found = compare(
+    comparison = compare(
         noisy, clean, (1,), np.arange(30), rng=np.random.default_rng(0), n_resamples=499
     )
-    assert found.gain == pytest.approx([1 / 30]) and found.low[0] < 0 < found.high[0]
-    assert not found.above_zero
+    assert comparison.gain == pytest.approx([1 / 30]) and comparison.low[0] < 0 < comparison.high[0]
+    assert not comparison.above_zero

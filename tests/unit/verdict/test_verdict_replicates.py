@@ -32,8 +32,8 @@ def test_the_level_holds_for_a_model_that_is_nearly_always_right() -> None:
     generator, rejected = rng(7), 0
     for _ in range(CLEAN_MODELS):
         cell = simulate(SKEWED, World(), generator).cell
-        found = measure(cell, rng=generator, n_resamples=19, n_permutations=199)
-        rejected += found.clean.family_p <= 0.05
+        measured = measure(cell, rng=generator, n_resamples=19, n_permutations=199)
+        rejected += measured.clean.family_p <= 0.05
     assert rejected / CLEAN_MODELS <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / CLEAN_MODELS)
     assert rejected  # not by never rejecting
 
@@ -44,15 +44,15 @@ def test_estimates_intervals_and_tests_use_all_replicates() -> None:
         World(),
         rng(),
     ).cell
-    found = measure(cell, rng=rng(1), n_resamples=20_000)
+    measured = measure(cell, rng=rng(1), n_resamples=20_000)
     clean = np.mean([cell.row(Setting(Arm.FORWARD_FULL, 1, k)) for k in range(3)])
     noisy = [np.mean(cell.row(Setting(Arm.NOISY_REWRITE, r))) for r in (1, 2)]
-    np.testing.assert_allclose(found.clean.gain, np.array(noisy) - clean)
-    assert [i.estimate for i in found.clean.pointwise] == pytest.approx(found.clean.gain)
+    np.testing.assert_allclose(measured.clean.gain, np.array(noisy) - clean)
+    assert [i.estimate for i in measured.clean.pointwise] == pytest.approx(measured.clean.gain)
     # Nothing is drawn that another generator could draw otherwise: p moves by Monte-Carlo error
     # alone.
-    again = measure(cell, rng=rng(2), n_resamples=20_000)
-    assert again.clean.pvalues == pytest.approx(found.clean.pvalues, abs=0.015)
+    reseeded = measure(cell, rng=rng(2), n_resamples=20_000)
+    assert reseeded.clean.pvalues == pytest.approx(measured.clean.pvalues, abs=0.015)
 
 
 def test_a_test_and_its_interval_tell_the_same_story() -> None:
@@ -98,8 +98,8 @@ def test_clean_replicates_that_differ_by_more_than_chance_withhold() -> None:
     )  # one run of three went wrong
     broken = noise_floor(replace(cell, state=state), SweepThresholds())
     assert broken.status == Status.FAIL and broken.withholds
-    one = simulate(replace(design, clean_replicates=1), World(), rng()).cell
-    assert noise_floor(one, SweepThresholds()).status == Status.NOT_APPLICABLE
+    single = simulate(replace(design, clean_replicates=1), World(), rng()).cell
+    assert noise_floor(single, SweepThresholds()).status == Status.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ def cell_of(n: int = 100, replicates: int = 1) -> CellOutcomes:
 
 def guessed(cell: CellOutcomes, standard_errors: float = 2.0, seed: int = 0) -> SelfTest:
     thresholds = replace(SweepThresholds(), above_chance_standard_errors=standard_errors)
-    (found,) = [
+    (result,) = [
         t for t in self_test(cell, thresholds, rng=np.random.default_rng(seed)) if t.fault == FAULT
     ]
-    return found
+    return result
 
 
 def stopped(test: SelfTest) -> int:
@@ -39,19 +39,19 @@ def stopped(test: SelfTest) -> int:
 def test_guessers_are_stopped_but_for_the_lucky_ones(n: int) -> None:
     """One of two standard errors' 2.3 % (at most 4.8 % with few questions): about 11 to 24 of 500,
     and not none."""
-    found = [guessed(cell_of(n), seed=seed) for seed in range(3)]
-    assert [(t.status, t.caught) for t in found] == [("caught", True)] * 3
-    passed = [GUESSERS - stopped(t) for t in found]
+    results = [guessed(cell_of(n), seed=seed) for seed in range(3)]
+    assert [(t.status, t.caught) for t in results] == [("caught", True)] * 3
+    passed = [GUESSERS - stopped(t) for t in results]
     assert 0 < np.mean(passed) < 24 + 3 * np.sqrt(24 / 3)
 
 
 @pytest.mark.parametrize(("standard_errors", "share"), [(1.0, 0.84), (0.0, 0.5)])
 def test_a_gate_that_guessers_pass_is_missed(standard_errors: float, share: float) -> None:
     """At one standard error a normal guesser passes in 16 % of draws, at none in half."""
-    found = guessed(cell_of(1000), standard_errors)
-    assert (found.status, found.caught) == ("missed", False)
-    assert stopped(found) / GUESSERS == pytest.approx(share, abs=0.05)
-    assert stopped(found) / GUESSERS < 1 - GUESSERS_PASSED_MAX
+    result = guessed(cell_of(1000), standard_errors)
+    assert (result.status, result.caught) == ("missed", False)
+    assert stopped(result) / GUESSERS == pytest.approx(share, abs=0.05)
+    assert stopped(result) / GUESSERS < 1 - GUESSERS_PASSED_MAX
 
 
 def test_the_mean_of_several_runs_lets_fewer_guessers_through() -> None:
@@ -62,9 +62,9 @@ def test_the_mean_of_several_runs_lets_fewer_guessers_through() -> None:
 
 def test_a_model_that_guesses_itself_shows_nothing() -> None:
     cell = cell_of()
-    found = guessed(
+    result = guessed(
         replace(
             cell, state=np.where(np.arange(100) % 4 == 0, 1, 0)[None].repeat(len(cell.settings), 0)
         )
     )
-    assert (found.status, found.caught) == ("already_failing", None)
+    assert (result.status, result.caught) == ("already_failing", None)

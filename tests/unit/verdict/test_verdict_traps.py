@@ -43,9 +43,11 @@ def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away
         noisy(3): right(200, (0, 160)),
     }
     cell = cell_of({**states, ensemble(2): right(200, (3, 123))})
-    found = decide(measured(cell), (), SweepThresholds())
-    assert found.verdict == Verdict.UNCONTROLLED and found.routers == (3,)
-    assert found.reasons[-1] == because("not_compared", controls=["ensemble"], ensemble_routers=[3])
+    decision = decide(measured(cell), (), SweepThresholds())
+    assert decision.verdict == Verdict.UNCONTROLLED and decision.routers == (3,)
+    assert decision.reasons[-1] == because(
+        "not_compared", controls=["ensemble"], ensemble_routers=[3]
+    )
     # Run at r=3 too, and with the same answers, it does explain the gain.
     full = cell_of({**states, ensemble(2): base, ensemble(3): states[noisy(3)]})
     assert decide(measured(full), (), SweepThresholds()).verdict == Verdict.EXCESS_EXPLAINED
@@ -56,14 +58,17 @@ def test_a_control_that_answers_alike_explains_nothing_in_a_few_questions() -> N
     # differs bounds what damage adds at 6 points, and not at 0.
     base, changed = right(50, (0, 25)), right(50, (0, 40))
     states = {CLEAN: base, DIRECT: base, noisy(3): changed, ensemble(3): changed}
-    found = decide(measured(cell_of(states)), (), SweepThresholds())
-    assert found.verdict == Verdict.UNDERPOWERED and found.reasons[-1].code == "may_beat_ensemble"
-    assert found.reasons[-1].numbers["limit"] == pytest.approx(1 - 0.05 ** (1 / 50))
+    decision = decide(measured(cell_of(states)), (), SweepThresholds())
+    assert (
+        decision.verdict == Verdict.UNDERPOWERED
+        and decision.reasons[-1].code == "may_beat_ensemble"
+    )
+    assert decision.reasons[-1].numbers["limit"] == pytest.approx(1 - 0.05 ** (1 / 50))
     # With one router the clean baseline is that control.
-    found = decide(
+    decision = decide(
         measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): changed})), (), SweepThresholds()
     )
-    assert found.verdict == Verdict.EXCESS and found.reasons[-1].code == "one_router"
+    assert decision.verdict == Verdict.EXCESS and decision.reasons[-1].code == "one_router"
 
 
 def test_one_unreadable_router_count_does_not_hide_in_its_arms_average() -> None:
@@ -122,10 +127,10 @@ def test_only_a_gain_beyond_the_leaks_of_its_own_router_count_is_an_excess(
         TextMeasures(messages=4000, messages_noisy=4000, leaking=30, leaking_noisy=30),
         SweepThresholds(),
     )
-    found = decide(measured(cell, without_leak=free), (gate,), SweepThresholds())
-    assert gate.status == Status.PASS and found.routers == left
-    assert found.verdict == (Verdict.EXCESS if left else Verdict.WITHHELD)
-    assert left or found.reasons[0].code == "gone_without_leaks"
+    decision = decide(measured(cell, without_leak=free), (gate,), SweepThresholds())
+    assert gate.status == Status.PASS and decision.routers == left
+    assert decision.verdict == (Verdict.EXCESS if left else Verdict.WITHHELD)
+    assert left or decision.reasons[0].code == "gone_without_leaks"
 
 
 def test_clean_routers_that_give_the_answer_away_hide_no_gain() -> None:
@@ -143,8 +148,8 @@ def test_clean_routers_that_give_the_answer_away_hide_no_gain() -> None:
     assert evidence.unaided is not None and evidence.unaided.clean.gain[0] == pytest.approx(
         100 / 1400
     )
-    found = decide(evidence, (), SweepThresholds())
-    assert found.verdict == Verdict.UNDERPOWERED and found.reasons[-1].numbers["aided"]
+    decision = decide(evidence, (), SweepThresholds())
+    assert decision.verdict == Verdict.UNDERPOWERED and decision.reasons[-1].numbers["aided"]
     # Where every question has such a message nothing bounds the gain.
     assert measured(cell, unaided=np.zeros((2, n), dtype=bool)).largest_compatible == 1
 
@@ -153,12 +158,15 @@ def test_an_ensemble_control_that_names_answers_explains_no_gain_away() -> None:
     # At r=2 noisy gains 150 of 1000 over clean, and the ensemble control as many others, which its
     # messages name.
     n = 1000
-    base, gained, told = right(n, (0, 500)), right(n, (0, 650)), right(n, (0, 500), (800, 950))
-    cell = cell_of({CLEAN: base, DIRECT: base, noisy(2): gained, ensemble(2): told})
+    base, gained, control = right(n, (0, 500)), right(n, (0, 650)), right(n, (0, 500), (800, 950))
+    cell = cell_of({CLEAN: base, DIRECT: base, noisy(2): gained, ensemble(2): control})
     assert decide(measured(cell), (), SweepThresholds()).verdict == Verdict.EXCESS_EXPLAINED
     unaided = np.array([[not 800 <= i < 950 for i in range(n)]])
-    found = decide(measured(cell, unaided=unaided), (), SweepThresholds())
-    assert found.verdict == Verdict.UNDERPOWERED and found.reasons[-1].code == "may_beat_ensemble"
+    decision = decide(measured(cell, unaided=unaided), (), SweepThresholds())
+    assert (
+        decision.verdict == Verdict.UNDERPOWERED
+        and decision.reasons[-1].code == "may_beat_ensemble"
+    )
 
 
 def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> None:
@@ -169,11 +177,11 @@ def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> No
     states = {CLEAN: base, DIRECT: base, noisy(2): right(n, (0, 140)), noisy(3): right(n, (0, 130))}
     states |= {ensemble(2): right(n, (0, 140)), ensemble(3): base}
     evidence = measured(cell_of(states))
-    found = decide(evidence, (), SweepThresholds())
-    assert found.verdict == Verdict.EXCESS and found.routers == (3,)
-    told = headline("m", "b", found, evidence, ()).numbers
-    assert told["gain"] == pytest.approx(0.15) and told["routers"] == 3
-    assert 0.2 < told["limit"] < 0.35  # at r=2, where the gain is 20 points
+    decision = decide(evidence, (), SweepThresholds())
+    assert decision.verdict == Verdict.EXCESS and decision.routers == (3,)
+    numbers = headline("m", "b", decision, evidence, ()).numbers
+    assert numbers["gain"] == pytest.approx(0.15) and numbers["routers"] == 3
+    assert 0.2 < numbers["limit"] < 0.35  # at r=2, where the gain is 20 points
 
 
 def test_a_control_benchmark_without_noisy_answers_is_noted_and_does_not_stop_the_report() -> None:
@@ -227,11 +235,11 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
     cell = cell_of({CLEAN: unread, DIRECT: base, noisy(1): improved})
     evidence = measured(cell, gamma=worst)
     assert evidence.adverse.clean.gain[0] == pytest.approx((20 - 40) / 1000)
-    found = decide(evidence, (), SweepThresholds())
-    assert found.verdict == Verdict.WITHHELD and found.reasons == (
+    decision = decide(evidence, (), SweepThresholds())
+    assert decision.verdict == Verdict.WITHHELD and decision.reasons == (
         because("gone_if_unparsed", odds_ratio=DECIDE_AT),
     )
-    why = headline("m", "b", found, evidence, (found.gate,)).numbers["why"]
+    why = headline("m", "b", decision, evidence, (decision.gate,)).numbers["why"]
     assert why == [GATES["parseability"].because]
 
 
@@ -246,8 +254,8 @@ def test_failed_calls_that_hang_on_the_answer_make_no_excess() -> None:
     evidence = measured(cell, gamma=float("inf"))
     assert evidence.clean.gain[0] == pytest.approx(45 / 955)
     assert evidence.adverse.clean.gain[0] == 0
-    found = decide(evidence, (), SweepThresholds())
-    assert found.verdict == Verdict.WITHHELD and found.gate == "parseability"
+    decision = decide(evidence, (), SweepThresholds())
+    assert decision.verdict == Verdict.WITHHELD and decision.gate == "parseability"
     # And they clear nobody: the other way round, 45 that improve would have been lost.
     lost = [int(State.ERROR) if 600 <= i < 645 else b for i, b in enumerate(base)]
     hidden = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): lost}), gamma=float("inf"))
@@ -284,8 +292,8 @@ def test_clean_replicates_that_repeat_one_run_are_one_run() -> None:
     changed = right(300, (0, 190), (200, 225))
     once = measured(cell_of({CLEAN: base, noisy(1): changed}))
     copies = {Setting(Arm.FORWARD_FULL, 1, k): base for k in range(4)}
-    again = measured(cell_of(copies | {noisy(1): changed}))
-    assert again.clean.family_p == once.clean.family_p
+    repeated = measured(cell_of(copies | {noisy(1): changed}))
+    assert repeated.clean.family_p == once.clean.family_p
 
 
 def test_a_router_count_with_few_pairs_or_none_bounds_nothing() -> None:
@@ -340,12 +348,12 @@ def test_sound_runs_are_not_withheld_for_what_they_are(
 ) -> None:
     design = Design(n, 9, "nested", clean_accuracy=accuracy, discordance=discordance)
     rng = np.random.default_rng(11)
-    held = {"pairing": 0, "exact_values": 0}
+    withheld = {"pairing": 0, "exact_values": 0}
     for _ in range(20):
         cell = simulate(design, World(gain=gain), rng).cell
         for gate in (pairing(cell, None, SweepThresholds()), exact_values(cell)):
-            held[gate.name] += gate.status == Status.FAIL and gate.withholds
-    assert max(held.values()) <= 1
+            withheld[gate.name] += gate.status == Status.FAIL and gate.withholds
+    assert max(withheld.values()) <= 1
 
 
 def test_an_id_that_means_two_questions_fails_pairing() -> None:
@@ -365,7 +373,7 @@ def test_h1_rests_on_what_the_verdicts_rest_on_and_not_on_a_withheld_cell() -> N
     outcomes = rows(300, gain=0.08) + rows(300, seed=5, gain=0.2, parse_rate=0.6, model="unread")
     cells = pair(outcomes)
     verdict = analyse(cells, n_resamples=RESAMPLES, references=honest_of(cells))
-    kept, withheld = sorted(verdict.results, key=lambda c: c.model == "unread")
+    tested, withheld = sorted(verdict.results, key=lambda c: c.model == "unread")
     h1 = next(h for h in verdict.hypotheses if h.name == "H1")
     assert (withheld.verdict, h1.effect) == (Verdict.WITHHELD, 1)
-    assert h1.pvalue == kept.p_adjusted != withheld.p_adjusted
+    assert h1.pvalue == tested.p_adjusted != withheld.p_adjusted

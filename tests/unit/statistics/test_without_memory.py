@@ -58,7 +58,9 @@ def test_the_interval_covers_and_is_the_hull_of_all_scales(made):
             scale for scale in (result.by_points, result.by_ability, result.by_guessing) if scale
         ]
         assert len(scales) == (3 if "guess" in made else 2)
-        assert result.without.low == min(scale.low for scale in scales)
+        # If the references may have learnt items too, the interval reaches further down.
+        lowest = min(scale.low for scale in scales)
+        assert result.without.low <= lowest if result.at_most else result.without.low == lowest
         assert result.without.high == max(scale.high for scale in scales)
         assert result.without.estimate == pytest.approx(
             np.mean([scale.estimate for scale in scales])

@@ -138,7 +138,7 @@ def test_a_scorer_that_leaves_nothing_unread_cannot_show_what_scores_unread_as_r
 def test_permuted_rows_of_a_model_that_is_always_right_are_found():
     """Every score is 1 before, so that scores tell no order; responses do."""
     base = cell(lambda trial: trial.key, n=60)
-    assert _one(base, gates_of(base), T, PERMUTED, np.random.default_rng(0)).state == "caught"
+    assert _injected(base, gates_of(base), T, PERMUTED, np.random.default_rng(0)).state == "caught"
 
 
 def test_an_edit_that_moves_fewer_than_the_others_hides_no_fault():

@@ -17,6 +17,7 @@ A LIBRARY is a path, a name, or a hash (its first 6 digits or more).
 import argparse
 import json
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -109,6 +110,7 @@ def _build(arguments: argparse.Namespace) -> None:
     from audit.config.plain_words import check_words
     from audit.config.project import with_project
     from audit.config.short_forms import expand
+    from audit.perturb.config import PerturbConfig
     from audit.variants.config import BY_MODEL, compose_config
     from audit.variants.run import run_build
 
@@ -132,7 +134,11 @@ def _build(arguments: argparse.Namespace) -> None:
     path = _save(library, Path(config.out))
     shared = [word for word in typed if word.partition("=")[0].partition(".")[0] in _SHARED_KEYS]
     if config.judge is not None or config.strategy == BY_MODEL:
-        _print(f"next: {shlex.join(['audit', 'perturb', *shared, f'variants={path}'])}")
+        # The audit refuses to ask for more variants than any question has.
+        fullest = max(Counter(v.question_id for v in library.accepted).values(), default=0)
+        fewer = [f"num_variants={fullest}"] if 0 < fullest < PerturbConfig.num_variants else []
+        words = ["audit", "perturb", *shared, f"variants={path}", *fewer]
+        _print(f"next: {shlex.join(words)}")
 
 
 def _list(arguments: argparse.Namespace) -> None:

@@ -140,7 +140,7 @@ def test_the_command_that_comes_next_is_the_audit_with_this_library(walk: Walk) 
     (command,) = re.findall(r"^next: audit perturb (.*)$", walk.out, re.MULTILINE)
     assert (
         "model_id=writer" in command
-        and "variants=" in command
+        and "num_variants=1" in command.split()  # one candidate a question was asked for
         and "judge" not in command.replace("judged", "")
     )
 

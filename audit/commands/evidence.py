@@ -165,9 +165,9 @@ def _print_verified(verified: Verified) -> None:
     else:
         print("SIGNATURE NOT CHECKED: the origin of the pack is not verified")
     for name in verified.reworded:
-        say(f"NOT THE SAME SENTENCES OR LAST DIGITS as this version computes: {name}")
+        say(f"NOT THE SAME SENTENCES, or digits beyond the third, as this version computes: {name}")
     if verified.reworded:
-        print("verdict computed again from the shards: the same codes and numbers")
+        print("verdict computed again from the shards: the same codes and decisions")
     elif verified.recomputed:
         print("verdict computed again from the shards: the same bytes")
     else:

@@ -476,7 +476,7 @@ def _recompute(
     """
     # Imported late, since checking hashes and signatures needs no statistics.
     from audit.governance.recompute import difference, recomputed
-    from audit.judging.decision import read_document
+    from audit.judging.decision import read_document, rule
     from audit.judging.result import json_text
 
     path, libraries = pack.path, [name for name in unchecked if name.endswith(LIBRARIES)]
@@ -490,8 +490,12 @@ def _recompute(
             changed, reworded = [], []
             for packed, computed in verdicts:
                 name = packed.relative_to(folder).as_posix()
-                if deviation := difference(read_document(packed).plain, computed.plain):
+                stored = read_document(packed)
+                if deviation := difference(stored.plain, computed.plain):
                     changed.append(f"{name}: {deviation}")
+                # A field that is compared nowhere else, such as a threshold, may decide.
+                elif rule(stored).decisions != rule(computed).decisions:
+                    changed.append(f"{name}: other decisions follow from it")
                 elif packed.read_bytes() != json_text(computed.plain).encode():
                     reworded.append(name)
         except (

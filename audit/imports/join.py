@@ -121,14 +121,17 @@ class Joined:
             If a sample occurs twice, or logs contradict each other.
         """
         times: Counter[tuple[str, str, str, int]] = Counter()
-        log_keys: set[str] = set()  # keys of this log's items, if another task was read before
-        n_repeated = 0
+        # The items of this log whose cell holds another task: all, and those that this task repeats.
+        log_keys: set[tuple[str, str, str]] = set()
+        repeated: set[tuple[str, str, str]] = set()
         for outcome in outcomes:
             self._check_new(log, outcome)
             cell = (outcome.model, outcome.benchmark)
             if outcome.task != self._tasks.setdefault(cell, outcome.task):
-                n_repeated += outcome.key not in log_keys and outcome.key in self.answers[cell]
-                log_keys.add(outcome.key)
+                item = (*cell, outcome.key)
+                if item not in log_keys and outcome.key in self.answers[cell]:
+                    repeated.add(item)
+                log_keys.add(item)
             name = (*cell, outcome.key, outcome.epoch)
             times[name] += 1  # a benchmark may contain the same text twice
             key = outcome.key if times[name] == 1 else f"{outcome.key}#{times[name]}"
@@ -145,10 +148,11 @@ class Joined:
                 replies[1] += 1
             if outcome.of > 1:
                 self._count_trials(outcome)
-        if n_repeated > CHANGED_MAX * len(times):
+        if len(repeated) > CHANGED_MAX * len(log_keys):
             raise DataError(
-                f"{n_repeated} items of {log} are items of another task with the same benchmark "
-                f"too. Expected tasks without common items. Example: leave {log} out."
+                f"{len(repeated)} items of {log} are items of another task with the same benchmark "
+                f"too. Expected tasks without common items. Example: leave {log} out, or --key text "
+                "if the tasks number their items alike."
             )
 
     def _count_trials(self, outcome: Imported) -> None:

@@ -244,7 +244,8 @@ def _named(rows: Callable[[], Records], wanted: Wanted) -> dict[str, Any]:
     empty: set[str] = set()
     nested = [column for column in wanted.columns.values() if "." in column]
     for _, row in rows():
-        if row.keys() - names.keys() or row.keys() & empty:
+        # Most columns that are empty in one row are empty in all rows.
+        if row.keys() - names.keys() or any(row[name] for name in row.keys() & empty):
             for name, value in row.items():
                 if name not in names or name in empty:
                     names[name] = value
@@ -286,8 +287,13 @@ class _Marks:
 
     def add_failed(self, cells: Mapping[str, Any], where: str) -> None:
         """Add the cells of a row with an error."""
-        if cells.get("error") and "correct" in cells:
-            self.failed += outcome(_mark(cells["correct"]), where)[0] == 0
+        if not cells.get("error") or "correct" not in cells:
+            return
+        if "of" in cells:
+            right, _ = trials(cells["correct"], cells["of"], where)
+        else:
+            right, _ = outcome(_mark(cells["correct"]), where)
+        self.failed += right == 0
 
     def add(self, cells: Mapping[str, Any], where: str) -> None:
         """Add the cells of a row.

@@ -204,6 +204,23 @@ class Ruling:
     seals: tuple[Seal, ...] = ()
     tries: tuple[Try, ...] = ()
 
+    @property
+    def decisions(self) -> tuple[object, ...]:
+        """Return the decision on the run and on each cell, without sentences.
+
+        Returns
+        -------
+        tuple
+            The decision from the verdict, and for each cell its audit, model, benchmark, verdict,
+            grade and decision.
+        """
+        cells = []
+        for cell in self.cells:
+            cells.append(
+                (cell.audit, cell.model, cell.benchmark, cell.verdict, cell.grade, cell.decision)
+            )
+        return (self.verdict_decision, *cells)
+
 
 def words() -> dict[str, VerdictWord]:
     """Return the display words of the verdicts of all audits.

@@ -322,6 +322,9 @@ def _bounded(
         ask, done = "ask_more_of_ensemble", "is_repetition"
     elif over_clean and e.plain.direct is not None:
         limit, why = e.plain.direct.highest(over_clean), [because("not_above_direct", routers=at)]
+        if e.unstated is not None:
+            direct = e.unstated.direct
+            limit = max(limit, direct.highest(over_clean) if direct else 1.0)
         last, open_ = None, because("may_beat_direct", limit=limit)
         ask, done = "ask_more_of_direct", ""
     else:

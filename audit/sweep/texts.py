@@ -49,7 +49,7 @@ _DOUBTS = {
     "weak_reference": "the model that answered from the same messages is weaker, and may miss "
     "their hints",
     "reference_gains_too": "another model gains about as much from the same messages",
-    "larger_on_one_scale": "the gain is larger than on held-out questions in points of accuracy alone",
+    "larger_on_one_scale": "the gain is larger than on held-out questions in points, but not on every scale",
     "larger_on_no_scale": "the gain is not clearly larger than on held-out questions",
     "may_beat_ensemble": "too few questions were asked to distinguish an effect of damage from an "
     "effect of repetition",
@@ -87,7 +87,7 @@ def _bound(
     if aided:
         method += ", without questions for which a clean message states an answer"
     if stated:
-        method += ", with and without questions for which a noisy message states an answer"
+        method += ", once with and once without those for which a noisy message states one"
     against = "no more than" if limit <= effect else "above"
     matters = f"the smallest effect that matters ({points(effect)})"
     return (
@@ -195,8 +195,8 @@ TEXTS: Texts = {
     # Statements that follow the reasons:
     "larger_on_every_scale": f"The gain is larger {_HELD_OUT} It is also larger in log-odds and in the share of wrong "
     "answers repaired.",
-    "larger_on_one_scale": f"The gain is larger {_HELD_OUT} It is not larger in log-odds and in the "
-    "share of wrong answers repaired. So rewriting may help without memory.",
+    "larger_on_one_scale": f"The gain is larger {_HELD_OUT} It is not larger on every other scale "
+    "(log-odds, share of wrong answers repaired). So rewriting may help without memory.",
     "larger_on_no_scale": f"The gain is not clearly larger {_HELD_OUT} So rewriting may help "
     "without memory.",
     "shift": _shift,

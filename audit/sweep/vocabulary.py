@@ -295,7 +295,7 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "◆",
         "D",
         "The score rose under noise beyond chance, but a control that could explain the gain was "
-        "not run or gains as much. The controls are the original question, as many routers that "
+        "not run, or is not shown to gain less. The controls are the original question, as many routers that "
         "delete nothing, a second noisy run, another model that reads the same messages, and "
         "held-out questions.",
         Grade.CAUSE_UNKNOWN,

@@ -294,8 +294,12 @@ def _pvalues(
     plain, least, most = moved(np.nan, np.nan), moved(0.0, 1.0), moved(1.0, 0.0)
     above = [primary]
     if margin is None:
-        obeyed = average(_obeyed(cell, used[Family.ATTRIBUTE]))
-        above.append(_beyond_words({**plain, Family.ATTRIBUTE: obeyed}, cell))
+        block = used[Family.ATTRIBUTE]
+        obeyed = _obeyed(cell, block)
+        unparsed = block.tests & np.isnan(obeyed)
+        followed = average(obeyed), average(np.where(unparsed, 0.0, obeyed))
+        for others, attribute in zip((plain, least), followed, strict=True):
+            above.append(_beyond_words({**others, Family.ATTRIBUTE: attribute}, cell))
     else:
         above.append(_selectivity(least[Family.ATTRIBUTE], least, cell))
         above += [_beyond_words(plain, cell), _beyond_words(least, cell)]

@@ -82,12 +82,13 @@ TEXTS: Texts = {
     "reacts": "No answer should change here, but edits of the content change more answers than "
     "edits of layout and wording do. If the run has a placebo, it shows the effect of neutral "
     "words.",
-    "as_neutral_words": "Not confirmed: compared with the same number of neutral words (placebo), "
-    "edits of the content move {difference:signed} of the answers (95 % interval {low:bare} to "
-    "{high:bare}).",
-    "beyond_neutral_words": "Not confirmed: layout or wording moves as many answers as the content. "
-    "But compared with the same number of neutral words (placebo), edits of the content move "
-    "{difference:signed} of the answers (95 % interval {low:bare} to {high:bare}).",
+    "as_neutral_words": "Not confirmed: the share of moved answers under edits of the content "
+    "differs by {difference:signed} from the share under as many neutral words (placebo; 95 % "
+    "interval {low:bare} to {high:bare}).",
+    "beyond_neutral_words": "Not confirmed: layout or wording moves at least as many answers as the "
+    "content. But the share of moved answers under edits of the content differs by "
+    "{difference:signed} from the share under as many neutral words (placebo; 95 % interval "
+    "{low:bare} to {high:bare}).",
     "surface_wins": "Layout and wording move answers more often than the content does.",
     "stays": "Edits of the content move at most {margin:points} more answers than layout and "
     "wording do, and than neutral words if the run has a placebo. This is as it should be.",

@@ -20,7 +20,7 @@ from audit.imports.record import Log, Record, Wanted, checked, trials
 # 0.2.
 _PASSED = ("pass", "success")
 _NAME = re.compile(
-    r"(?P<bigcode>.+?)(?:--main)?--bigcodebench-|"
+    r"(?P<bigcode>.+?)(?:--main)?--bigcodebench-(?:hard-)?(?P<split>complete|instruct)?|"
     r"(?P<model>.+)_(?:vllm|hf|openai|anthropic|google|bedrock|ollama|gptqmodel)_temp_[\d.]+"
 )
 BASE, PLUS = "base", "plus"
@@ -64,12 +64,14 @@ def read_evalplus(path: Path, results: Record, wanted: Wanted) -> Log:
         path.name,
         "the file's name has none",
     )
-    samples = partial(_samples, path, results["eval"], model, wanted)
+    # The prompts of the two splits of BigCodeBench differ, but their items have the same names.
+    split = f"-{name['split']}" if name and name["split"] else ""
+    samples = partial(_samples, path, results["eval"], model, split, wanted)
     log = graded_log("evalplus", path, samples, wanted)
     return replace(log, version=str(results.get("hash") or ""))
 
 
-def _samples(path: Path, tasks: Record, model: str, wanted: Wanted) -> Iterator[Sample]:
+def _samples(path: Path, tasks: Record, model: str, split: str, wanted: Wanted) -> Iterator[Sample]:
     for task, result in tasks.items():
         where = f"{path}, {task}"
         base, plus = _passed(result, where)
@@ -78,7 +80,7 @@ def _samples(path: Path, tasks: Record, model: str, wanted: Wanted) -> Iterator[
             scores[PLUS] = trials(sum(map(and_, base, plus)), len(base), where)
         yield Sample(
             model=model,
-            benchmark=wanted.benchmark or checked(task, task).partition("/")[0].lower(),
+            benchmark=wanted.benchmark or checked(task, task).partition("/")[0].lower() + split,
             name=task,
             where=where,
             scores=scores,

@@ -33,7 +33,7 @@ from audit.imports.scores import Column, choose_score
 
 # The name of a sample's member is samples/ID_epoch_N.json. If the log was converted to chunks, it is
 # samples/ID_epoch_N/sample.json, with messages and events in other members below the same folder.
-_SAMPLE = re.compile(r"samples/(?:(?!.*_epoch_\d+/).*\.json|.*_epoch_\d+/sample\.json)")
+_SAMPLE = re.compile(r"samples/(?:(?!.*_epoch_\d+/).*\.json|.*_epoch_\d+/sample\.json)", re.DOTALL)
 
 
 def is_inspect(content: Any) -> bool:

@@ -103,7 +103,8 @@ def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
     unfinished = ""
     if path.name.startswith(_TMP):
         unfinished = f"{len(entries)} samples, of a run that goes on or broke off"
-    return replace(log, tool="opencompass", score="reply", unfinished=unfinished)
+    outcomes = (replace(outcome, task=name) for outcome in log.outcomes)
+    return replace(log, tool="opencompass", score="reply", unfinished=unfinished, outcomes=outcomes)
 
 
 def _share(percentage: Any) -> float | None:

@@ -21,8 +21,10 @@ from audit.core.errors import ConfigError, ShardError, SignatureError
 from audit.governance.archive import STATEMENT, open_archive
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
+from audit.governance.recompute import difference
 from audit.governance.side_files import SUMS
 from audit.governance.verify import verify_pack
+from audit.judging.decision import document_of, rule
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -96,9 +98,22 @@ def another_grade(verdict: dict[str, Any]) -> None:
     verdict["cells"][0]["grade"] = "cleared"
 
 
+def no_grade(verdict: dict[str, Any]) -> None:
+    """A cell of an earlier version has no grade: it follows from the verdict's name."""
+    del verdict["cells"][0]["grade"]
+    verdict["cells"][0]["verdict"] = "no_excess_detected"
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
-    [(reword, 0), (last_digit, 0), (another_number, 1), (another_grade, 1), (None, 0)],
+    [
+        (no_grade, 1),
+        (reword, 0),
+        (last_digit, 0),
+        (another_number, 1),
+        (another_grade, 1),
+        (None, 0),
+    ],
 )
 def test_sentences_of_another_version_are_named_and_other_numbers_are_refused(
     change: Callable[[dict[str, Any]], None] | None,
@@ -117,7 +132,20 @@ def test_sentences_of_another_version_are_named_and_other_numbers_are_refused(
     assert ("NOT THE SAME SENTENCES" in out) == (change in (reword, last_digit))
     assert ("the same bytes" in out) == (change is None)
     assert ("cells[0].score is" in err) == (change is another_number)
-    assert ("cells[0].grade is 'cleared'" in err) == (change is another_grade)
+    assert ("cells[0].grade is 'cleared'" in err) == (change in (another_grade, no_grade))
+
+
+def test_a_field_that_decides_is_compared_by_what_follows_from_it(run_dir: Path) -> None:
+    """No text or number of the cells differs, and the decisions do."""
+    plain = json.loads((run_dir / "report" / "verdict.json").read_text())
+    plain["cells"][0]["grade"] = "found_suggestive"
+    documents = []
+    for block_at in ("strong", "suggestive"):
+        plain["thresholds"]["block_at"] = block_at
+        documents.append(document_of(json.loads(json.dumps(plain))))
+    lenient, strict = documents
+    assert difference(lenient.plain, strict.plain) == ""
+    assert rule(lenient).decisions != rule(strict).decisions == rule(strict).decisions
 
 
 def test_a_shell_alone_can_check_the_hashes(packed: Path, tmp_path: Path) -> None:

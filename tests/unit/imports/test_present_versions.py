@@ -9,6 +9,7 @@ written from knowledge of their form. Nothing is copied from there.
 import json
 import zipfile
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,49 @@ def test_a_reply_of_a_judge_without_a_verdict_is_unparsed(tmp_path: Path) -> Non
     totals = {"accuracy": 55.0, "accuracy_given_attempted": 100 * 11 / 18}
     path = write(tmp_path / "results/qwen/gpqa.json", judged_results(replies, **totals))
     assert read(path) == [("qwen", "gpqa", N, round(11 / 18, 4), 2)]
+
+
+def test_predictions_on_two_subjects_are_one_benchmark_if_it_is_named(tmp_path: Path) -> None:
+    """Both files number their items from 0."""
+    paths = []
+    for subject in ("law", "physics"):
+        replies = {}
+        for k in range(N):
+            prompt = f"Question {k} on {subject}. A. w B. x C. y D. z"
+            replies[str(k)] = {"origin_prompt": prompt, "prediction": ANSWERS[k], "gold": KEYS[k]}
+        paths.append(write(tmp_path / f"predictions/qwen/mmlu_{subject}.json", replies))
+    assert read(*paths, benchmark="mmlu") == [("qwen", "mmlu", 2 * N, 0.6, 0)]
+
+
+@pytest.mark.parametrize(("common", "refused"), [(0, False), (1, False), (2, True), (9, True)])
+def test_the_items_of_two_tasks_are_counted_and_not_their_epochs(
+    common: int, refused: bool, tmp_path: Path
+) -> None:
+    """Two tasks of 100 items, each answered ten times. At most 1 % may be common."""
+    joined, logs = Joined(), []
+    for task, first in (("law", 0), ("physics", 100 - common)):
+        replies = {}
+        for k in range(first, first + 100):
+            replies[str(k)] = {"origin_prompt": f"Q{k}", "prediction": "A", "gold": "A"}
+        path = write(tmp_path / f"predictions/qwen/{task}.json", replies)
+        outcomes = list(read_log(path, Wanted(benchmark="mmlu")).outcomes)
+        logs.append([replace(x, epoch=epoch) for x in outcomes for epoch in range(10)])
+    joined.add("law", logs[0])
+    if refused:
+        with pytest.raises(DataError, match=f"^{common} items of physics"):
+            joined.add("physics", logs[1])
+    else:
+        joined.add("physics", logs[1])
+
+
+def test_a_table_of_counts_may_have_errors(tmp_path: Path) -> None:
+    """Item k has k of 10 right; the last two have an error, and counts as well."""
+    rows = ["model,item,correct,of,error"]
+    rows += [f"m,i{k},{k},10,{'timeout' if k >= 8 else ''}" for k in range(10)]
+    path = tmp_path / "counts.csv"
+    path.write_text("\n".join(rows) + "\n")
+    (cell,) = read(path, model="m", benchmark="b")
+    assert cell[2] == 10 and cell[4] in (0, 2)
 
 
 def test_letters_that_are_no_verdicts_are_refused(tmp_path: Path) -> None:
@@ -260,10 +304,15 @@ def test_statuses_of_bigcodebench_are_read(tmp_path: Path) -> None:
         status = "pass" if RIGHT[k] else ("fail", "timeout")[k % 2]
         task = f"BigCodeBench/{k}"
         results[task] = [{"task_id": task, "solution": "x", "status": status, "details": {}}]
-    end = "--bigcodebench-instruct--vllm-0.0-1-sanitized_calibrated_eval_results.json"
-    for name, model in (("gpt-4o", "gpt-4o"), ("org--m--main", "org/m")):
-        path = write(tmp_path / f"{name}{end}", {"date": "2026-01-01 10:10", "eval": results})
-        assert read(path) == [(model, "bigcodebench", N, 0.6, 0)]
+    end = "vllm-0.0-1-sanitized_calibrated_eval_results.json"
+    for name, model, split in (
+        ("gpt-4o--bigcodebench-instruct", "gpt-4o", "-instruct"),
+        ("gpt-4o--bigcodebench-hard-instruct", "gpt-4o", "-instruct"),
+        ("org--m--main--bigcodebench-complete", "org/m", "-complete"),
+        ("org--m--main--bigcodebench", "org/m", ""),
+    ):
+        path = write(tmp_path / f"{name}--{end}", {"date": "2026-01-01 10:10", "eval": results})
+        assert read(path) == [(model, f"bigcodebench{split}", N, 0.6, 0)]
 
 
 def test_a_report_of_swe_bench_is_read(tmp_path: Path) -> None:

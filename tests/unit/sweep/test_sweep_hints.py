@@ -16,7 +16,7 @@ from audit.core.records import Setting
 from audit.judging.ladder import Grade
 from audit.judging.result import because
 from audit.judging.world import World
-from audit.statistics.paired import UNANSWERED, CellOutcomes
+from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, State
 from audit.statistics.run_variance import RunShifts, RunVariance
 from audit.sweep.decide import Decision, decide
 from audit.sweep.design import Arm, SweepThresholds
@@ -52,6 +52,40 @@ def test_hints_are_no_excess_and_memory_is_one() -> None:
     gained = [judged(World(gain=0.1), seed).verdict for seed in range(20)]
     # Were 93.5 % an excess, fewer than 16 of 20 would be in .8 % of tests.
     assert gained.count(Verdict.EXCESS) >= scipy.stats.binom.ppf(0.01, 20, 0.935) == 16
+
+
+def gain_hidden_by_wrong_statements(
+    n: int, rng: np.random.Generator
+) -> tuple[CellOutcomes, BoolArray]:
+    """A clean router alone loses 8 points. Noise releases 9, and its messages state wrong answers
+    to 14 % of the questions. Return the answers, and which questions have no such message."""
+    cell = simulate(
+        Design(n, 2, "nested", clean_replicates=2, noisy_replicates=2), World(), rng
+    ).cell
+    known = rng.random(n) < 0.6
+    lost, released = known & (rng.random(n) < 0.13), ~known & (rng.random(n) < 0.22)
+    misled = ~released & (rng.random(n) < 0.14)
+    state = np.array(cell.state)
+    for k, setting in enumerate(cell.settings):
+        right = known
+        if setting.arm == Arm.NOISY_REWRITE:
+            right = (known | released) & ~misled
+        elif setting.arm == Arm.FORWARD_FULL:
+            right = (known & ~lost) | (released & ~misled & (setting.level > 1))
+        right = right ^ (rng.random(n) < 0.03)
+        state[k] = np.where(right, State.CORRECT, State.WRONG)
+    return replace(cell, state=state), np.tile(~misled, (2, 1))
+
+
+def test_stated_wrong_answers_hide_no_gain() -> None:
+    """Without these questions the gain over direct has limits of 9 points and more."""
+    cell, unstated = gain_hidden_by_wrong_statements(2000, np.random.default_rng(1))
+    graded = {}
+    for name, mask in (("all", None), ("unstated", unstated)):
+        e = measure(cell, rng=np.random.default_rng(0), n_resamples=199, unstated=mask)
+        graded[name] = decide(e, (), SweepThresholds()).grade, e.largest_compatible
+    assert graded["all"][0] == Grade.CLEARED and graded["unstated"][0] == Grade.UNDECIDED
+    assert graded["unstated"][1] > graded["all"][1]
 
 
 def test_without_a_reference_a_gain_stays_uncontrolled_and_the_advice_says_what_to_type() -> None:

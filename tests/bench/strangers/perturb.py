@@ -101,29 +101,29 @@ def exam(
     )
 
 
-def learns(one: Exam, share: float, rng: Rng, anyhow: float = 0.0) -> Exam:
+def learns(drawn: Exam, share: float, rng: Rng, anyhow: float = 0.0) -> Exam:
     """Let the tested model learn a share of the answers, and some of these under any wording."""
-    one.learnt = one.learnt.copy()
-    one.learnt[0] |= rng.random(N) < share
-    one.anyhow[0] = one.learnt[0] & (rng.random(N) < anyhow)
-    return one
+    drawn.learnt = drawn.learnt.copy()
+    drawn.learnt[0] |= rng.random(N) < share
+    drawn.anyhow[0] = drawn.learnt[0] & (rng.random(N) < anyhow)
+    return drawn
 
 
-def costs(one: Exam, *logits: float) -> Exam:
+def costs(drawn: Exam, *logits: float) -> Exam:
     """Let rewording cost each model some log-odds: one number for all, or one for each."""
-    each = np.broadcast_to(logits, one.logit.shape[0]) if len(logits) == 1 else np.array(logits)
-    one.shift = one.shift - each[:, None, None]
-    return one
+    each = np.broadcast_to(logits, drawn.logit.shape[0]) if len(logits) == 1 else np.array(logits)
+    drawn.shift = drawn.shift - each[:, None, None]
+    return drawn
 
 
-def costs_hard(one: Exam, models: list[int], logit: float) -> Exam:
+def costs_hard(drawn: Exam, models: list[int], logit: float) -> Exam:
     """Let rewording of the hardest 40 % of the items cost some models log-odds."""
-    hard = one.difficulty > np.quantile(one.difficulty, 0.6)
-    shift = one.shift.copy()
+    hard = drawn.difficulty > np.quantile(drawn.difficulty, 0.6)
+    shift = drawn.shift.copy()
     for k in models:
         shift[k] -= logit * hard
-    one.shift = shift
-    return one
+    drawn.shift = shift
+    return drawn
 
 
 def verdict(cell: PerturbCell, rng: Rng) -> Grade:
@@ -140,44 +140,44 @@ def _peers(others: float, n: int) -> FloatArray:
 
 
 def hard_broken(rng: Rng) -> Exam:
-    one = exam(rng, 0.85, (0.6, 0.85))
-    hard = one.difficulty > np.quantile(one.difficulty, 0.6)
-    one.spoilt = hard & (rng.random((VARIANTS, N)) < 0.1)
-    one.read_broken = int(rng.binomial(READ, 0.04))
-    return one
+    drawn = exam(rng, 0.85, (0.6, 0.85))
+    hard = drawn.difficulty > np.quantile(drawn.difficulty, 0.6)
+    drawn.spoilt = hard & (rng.random((VARIANTS, N)) < 0.1)
+    drawn.read_broken = int(rng.binomial(READ, 0.04))
+    return drawn
 
 
 def cluster_broken(rng: Rng) -> Exam:
-    one = exam(rng, group=50)
-    one.spoilt = np.broadcast_to(np.arange(N) < 50, (VARIANTS, N))
-    one.read_broken = int(rng.binomial(READ, 0.05))
-    return one
+    drawn = exam(rng, group=50)
+    drawn.spoilt = np.broadcast_to(np.arange(N) < 50, (VARIANTS, N))
+    drawn.read_broken = int(rng.binomial(READ, 0.05))
+    return drawn
 
 
 def subjects(rng: Rng) -> Exam:
-    one = exam(rng, group=50)
-    one.learnt = one.learnt.copy()
-    one.learnt[0] = np.arange(N) < 200
-    return one
+    drawn = exam(rng, group=50)
+    drawn.learnt = drawn.learnt.copy()
+    drawn.learnt[0] = np.arange(N) < 200
+    return drawn
 
 
 def library_leaked(rng: Rng) -> Exam:
-    one = costs(exam(rng), 0.35)
-    one.anyhow[1:] = rng.random((5, N)) < 0.3
-    return one
+    drawn = costs(exam(rng), 0.35)
+    drawn.anyhow[1:] = rng.random((5, N)) < 0.3
+    return drawn
 
 
 def references_read_badly(rng: Rng, published: float, reworded: float, harder: float) -> Exam:
     """Let a fault cost all references log-odds, as published and reworded."""
-    one = exam(rng)
-    one.logit = one.logit.copy()
-    one.logit[1:] -= published
-    return costs(one, harder, *[harder + reworded - published] * 5)
+    drawn = exam(rng)
+    drawn.logit = drawn.logit.copy()
+    drawn.logit[1:] -= published
+    return costs(drawn, harder, *[harder + reworded - published] * 5)
 
 
 def one_peer(rng: Rng, n: int, hard: bool) -> Exam:
-    one = exam(rng, ability=_peers(0.58, n))
-    return costs_hard(one, [0, 1], 1.2) if hard else costs(one, 0.7, 0.7, *[0.0] * (n - 1))
+    drawn = exam(rng, ability=_peers(0.58, n))
+    return costs_hard(drawn, [0, 1], 1.2) if hard else costs(drawn, 0.7, 0.7, *[0.0] * (n - 1))
 
 
 def unread(rng: Rng) -> PerturbCell:
@@ -189,10 +189,10 @@ def unread(rng: Rng) -> PerturbCell:
 
 
 def run_shifts(rng: Rng) -> Exam:
-    one = exam(rng)
-    one.logit = one.logit + 0.2 * rng.standard_normal((6, 1))
-    one.shift = one.shift - 0.2 * rng.standard_normal((6, 1, 1))
-    return one
+    drawn = exam(rng)
+    drawn.logit = drawn.logit + 0.2 * rng.standard_normal((6, 1))
+    drawn.shift = drawn.shift - 0.2 * rng.standard_normal((6, 1, 1))
+    return drawn
 
 
 def changed(rng: Rng) -> Exam:

@@ -83,18 +83,18 @@ def messages(
     return Messages(logit, rng, guess=guess)
 
 
-def verdict(one: Messages) -> Grade:
+def verdict(drawn: Messages) -> Grade:
     """Return the grade of the audit, with its gates."""
-    tested, reference = one.outcomes(0), one.outcomes(1)
+    tested, reference = drawn.outcomes(0), drawn.outcomes(1)
     limits = SweepThresholds()
     settings = SweepSettings(
         limits,
-        int(one.rng.integers(2**31)),
+        int(drawn.rng.integers(2**31)),
         RESAMPLES,
         shifts=run_shifts([tested], limits.run_sd_plausible),
         tests=ROUTERS,
     )
-    inputs = CellInputs(tested, one.texts, one.control, reference, noise_floor_p(tested))
+    inputs = CellInputs(tested, drawn.texts, drawn.control, reference, noise_floor_p(tested))
     (result,) = judge_cells(JUDGE, [inputs], settings)
     return result.decision.grade
 
@@ -130,8 +130,8 @@ def texts(**counts: object) -> TextMeasures:
 
 def leaks_if_known(rng: Rng) -> Messages:
     """Let each noisy message state the answer if the router knows it, in three of ten cases."""
-    one = messages(rng)
-    knows = rng.random(N) < scipy.special.expit(one.logit[0])
+    drawn = messages(rng)
+    knows = rng.random(N) < scipy.special.expit(drawn.logit[0])
     first = np.where(knows & (rng.random(N) < 0.6), rng.integers(1, 4, N), 4)
 
     def scored(s: Setting, right: BoolArray) -> BoolArray:
@@ -140,115 +140,115 @@ def leaks_if_known(rng: Rng) -> Messages:
     leaks = []
     for r in range(1, ROUTERS + 1):
         leaks += [(r, str(q)) for q in np.flatnonzero(first <= r)]
-    one.scored = [scored, scored]
-    one.texts = texts(leaks=frozenset(leaks), leaking=900, leaking_noisy=900)
-    return one
+    drawn.scored = [scored, scored]
+    drawn.texts = texts(leaks=frozenset(leaks), leaking=900, leaking_noisy=900)
+    return drawn
 
 
 def wrong_statements(rng: Rng) -> Messages:
     """Let noise release 8 points of memory, and let its messages state wrong answers to others."""
-    one = messages(rng)
-    chance = scipy.special.expit(one.logit[0])
+    drawn = messages(rng)
+    chance = scipy.special.expit(drawn.logit[0])
     released = rng.random(N) < 0.09 / np.mean(1 - chance) * (1 - chance)
     misled = ~released & (rng.random(N) < 0.11)
-    one.scored = [made_right(released, misled), made_right(np.zeros(N, dtype=bool), misled)]
+    drawn.scored = [made_right(released, misled), made_right(np.zeros(N, dtype=bool), misled)]
     stated = {(r, str(q)) for r in range(1, ROUTERS + 1) for q in np.flatnonzero(misled)}
-    one.texts = texts(stated_wrong=round(0.11 * 6 * N), noisy_stated=frozenset(stated))
-    return one
+    drawn.texts = texts(stated_wrong=round(0.11 * 6 * N), noisy_stated=frozenset(stated))
+    return drawn
 
 
 def short_messages(rng: Rng, *, control: float | None = None, adds: float = 0.6) -> Messages:
     """Let the tested model answer better from short messages, of held-out questions too."""
-    one = messages(rng)
-    one.effect[0] = noise_adds(adds)
+    drawn = messages(rng)
+    drawn.effect[0] = noise_adds(adds)
     if control is not None:
         other = messages(rng)
         other.effect[0] = noise_adds(control)
-        one.control = replace(other.outcomes(0), benchmark="held_out")
-    return one
+        drawn.control = replace(other.outcomes(0), benchmark="held_out")
+    return drawn
 
 
 def distractors(rng: Rng, accuracy: float, reference: float) -> Messages:
     """Let noise remove wrong options of three questions in ten: of what is not known, a third more
     is guessed right."""
-    one = messages(rng, accuracy, reference)
+    drawn = messages(rng, accuracy, reference)
     where, easier = rng.random(N) < 0.3, [rng.random(N) < 0.35 for _ in range(2)]
-    one.scored = [made_right(where & each) for each in easier]
-    return one
+    drawn.scored = [made_right(where & each) for each in easier]
+    return drawn
 
 
 def hints(rng: Rng, share: float, noticed: float) -> Messages:
     """Let messages hint at answers; the hint reference notices a share of the hints."""
-    one = messages(rng)
+    drawn = messages(rng)
     hinted = rng.random(N) < share
-    one.scored = [made_right(hinted), made_right(hinted & (rng.random(N) < noticed))]
-    return one
+    drawn.scored = [made_right(hinted), made_right(hinted & (rng.random(N) < noticed))]
+    return drawn
 
 
 def hints_known(rng: Rng) -> Messages:
     """Let messages hint at 25 % of the answers, which the reference knows anyway."""
-    one = messages(rng)
-    hinted = one.logit[1] > np.quantile(one.logit[1], 0.75)
-    one.logit[0, hinted] -= 1.5
-    one.logit[0] += 0.35
-    one.scored = [made_right(hinted), made_right(hinted)]
-    return one
+    drawn = messages(rng)
+    hinted = drawn.logit[1] > np.quantile(drawn.logit[1], 0.75)
+    drawn.logit[0, hinted] -= 1.5
+    drawn.logit[0] += 0.35
+    drawn.scored = [made_right(hinted), made_right(hinted)]
+    return drawn
 
 
 def cached(rng: Rng) -> Messages:
     """Let the second noisy run repeat 99 % of the first, and all noisy calls shift together."""
-    one = messages(rng)
+    drawn = messages(rng)
     shift = noise_adds(0.16 * float(rng.standard_normal()))
-    one.effect, one.cached = [shift, _nothing], 0.99
-    return one
+    drawn.effect, drawn.cached = [shift, _nothing], 0.99
+    return drawn
 
 
 def groups_gain(rng: Rng) -> Messages:
     """Let noise release all that is not known in 4 of 20 known groups: 6 points on average."""
-    one = messages(rng)
-    one.cluster = np.arange(N) // 50
-    one.scored[0] = made_right(one.cluster < 4)
-    return one
+    drawn = messages(rng)
+    drawn.cluster = np.arange(N) // 50
+    drawn.scored[0] = made_right(drawn.cluster < 4)
+    return drawn
 
 
 def long_questions_cut(rng: Rng) -> Messages:
     """Let a single clean message cut long questions, which are harder; all else transmits them."""
-    one = messages(rng)
-    long = one.logit[0] + rng.standard_normal(N) < np.quantile(one.logit[0], 0.25)
+    drawn = messages(rng)
+    long = drawn.logit[0] + rng.standard_normal(N) < np.quantile(drawn.logit[0], 0.25)
 
     def effect(s: Setting) -> FloatArray:
         return -0.9 * long * (s.arm == Arm.FORWARD_FULL and s.level == 1)
 
-    one.effect = [effect, effect]
-    one.texts = texts(clean_lossy=round(0.15 * 3 * N))
-    return one
+    drawn.effect = [effect, effect]
+    drawn.texts = texts(clean_lossy=round(0.15 * 3 * N))
+    return drawn
 
 
 def unread_wrong(rng: Rng) -> Messages:
     """Let noise release 7 points; 4 % of the controls' answers are unread, all of them wrong."""
-    one = messages(rng)
+    drawn = messages(rng)
     adds = noise_adds(0.52)
 
     def scored(s: Setting, right: BoolArray) -> FloatArray:
         lost = ~right & (rng.random(N) < 0.04 / max(float(np.mean(~right)), 0.04))
         return np.where(lost & ~np.array(noisy(s)), np.nan, right.astype(float))
 
-    one.effect, one.scored = [adds, _nothing], [scored, scored]
-    return one
+    drawn.effect, drawn.scored = [adds, _nothing], [scored, scored]
+    return drawn
 
 
 def one_count(rng: Rng) -> Messages:
     """Let noise add 7 points at r=1 and cost as much at other r."""
-    one = messages(rng)
-    one.effect = [lambda s: (0.52 if s.level == 1 else -0.45) if noisy(s) else 0.0, _nothing]
-    return one
+    drawn = messages(rng)
+    drawn.effect = [lambda s: (0.52 if s.level == 1 else -0.45) if noisy(s) else 0.0, _nothing]
+    return drawn
 
 
 def ceiling(rng: Rng) -> Messages:
     """Let noise release 5 of the 6 points that are left."""
-    one = messages(rng, 0.94, 0.94)
-    one.scored[0] = made_right(rng.random(N) < 0.9)
-    return one
+    drawn = messages(rng, 0.94, 0.94)
+    drawn.scored[0] = made_right(rng.random(N) < 0.9)
+    return drawn
 
 
 _F, _NOT, _U = Right.FOUND, Right.NOT_FOUND, Right.UNKNOWN

@@ -21,10 +21,10 @@ RESAMPLES = 20  # of the ratio CSR, on which no status depends
 FORMS = 3
 
 
-def verdict(one: Cell, rng: Rng) -> Grade:
+def verdict(drawn: Cell, rng: Rng) -> Grade:
     """Return the grade of the audit, with its gates and injected faults."""
     settings = Settings(ValidityThresholds(), int(rng.integers(2**31)), RESAMPLES)
-    (result,) = analyse([one], settings)
+    (result,) = analyse([drawn], settings)
     return result.decision.grade
 
 
@@ -59,8 +59,8 @@ def stays(
         if family == Family.ATTRIBUTE and lost:
             response[0, np.flatnonzero(moved[0])[:lost]] = UNREAD
         families[family] = block(response, np.broadcast_to(key, response.shape))
-    one = cell(before, key, families, options)
-    return replace(one, cluster=np.arange(n) // per_cluster)
+    drawn = cell(before, key, families, options)
+    return replace(drawn, cluster=np.arange(n) // per_cluster)
 
 
 def moves(

@@ -212,14 +212,14 @@ class Ruling:
         -------
         tuple
             The decision from the verdict, and for each cell its audit, model, benchmark, verdict,
-            grade and decision.
+            grade and decision, in an order that does not depend on that of the audits.
         """
         cells = []
         for cell in self.cells:
             cells.append(
                 (cell.audit, cell.model, cell.benchmark, cell.verdict, cell.grade, cell.decision)
             )
-        return (self.verdict_decision, *cells)
+        return (self.verdict_decision, *sorted(cells))
 
 
 def words() -> dict[str, VerdictWord]:
